@@ -80,7 +80,7 @@ def claims_table(study: StudyFile, root: Path, by_run: pd.DataFrame) -> pd.DataF
         means = lent_to_declared(seed_means(models, study)[claim.mode], study, claim.arm, claim.against)
         other = for_seeds(other, own.seeds) if claim.against == BASE else other
         runs, runs_against = study.runs_of(claim.arm), study.runs_of(claim.against)
-        provenance = difference_in_provenance(runs, runs_against, values) if runs_against else None
+        provenance = difference_in_provenance(runs, runs_against, values) if runs_against else None  # BASE has no runs
         row = claim_row(claim, own, other, means, study.confidence)
         rows.append(with_last_look(row, claim, study).assign(provenance=provenance))
     table = joined(SCHEMAS["claims"], rows)
@@ -92,27 +92,27 @@ def claim_row(
 ) -> pd.DataFrame:
     """One claim with its difference and test, still without Holm's p-value and the verdict; `means` are of all arms."""
     difference, flags = distribution_of_difference(own, other, claim.arm, claim.against, claim.dataset, means)
-    row = own.metrics.index(claim.metric)
+    index = own.metrics.index(claim.metric)
     written = {"claim": claim.name, **claim.model_dump(exclude={"name"})}
-    measured = rows_of_parts([estimate_columns(difference, own.metrics, confidence)]).iloc[[row]]
-    tested = {"p": p_of_ends(claim, difference, row), "p_holm": np.nan, "verdict": None, "flagged_arms": flags[row]}
-    paired = np.broadcast_to(difference.paired, len(own.metrics))[row]
+    measured = rows_of_parts([estimate_columns(difference, own.metrics, confidence)]).iloc[[index]]
+    tested = {"p": p_of_ends(claim, difference, index), "p_holm": np.nan, "verdict": None, "flagged_arms": flags[index]}
+    paired = np.broadcast_to(difference.paired, len(own.metrics))[index]
     return measured.assign(**written, **tested, paired=bool(paired))
 
 
 def with_last_look(row: pd.DataFrame, claim: Claim, study: StudyFile) -> pd.DataFrame:
     """A claim's row; of a contrast with looks, with its repeated interval and a p-value that holds for all looks.
 
-    A look tests whether there is a difference: its p-value is also corrected for the contrasts. At any other end the
-    p-value of the test is corrected by Bonferroni for the planned looks, which holds for every rule of stopping.
+    A look tests whether there is a difference: its p-value is also corrected for the contrasts. A claim with a margin
+    has its own test, corrected by Bonferroni for the planned looks, which holds for every rule of stopping.
     """
     last_look = study.last_look(claim)
     if last_look is None or study.sequential is None:
         return row
     at_look = last_look[1]
-    of_all = np.minimum(1.0, row["p"] * len(study.sequential.looks))
+    over_looks = np.minimum(1.0, row["p"] * len(study.sequential.looks))
     measured = {name: getattr(at_look, name) for name in ("estimate", "low", "high", "seeds")}
-    return row.assign(**measured, p=of_all if claim.margin else at_look.p_holm)
+    return row.assign(**measured, p=over_looks if claim.margin else at_look.p_holm)
 
 
 def for_seeds(base: Answered, seeds: list[int | None]) -> Answered:

@@ -1,7 +1,8 @@
 """Tables of methods of combination: what they did in their arms, and would have done with the baseline's completions.
 
 Such a method makes one advantage of the scores of an arm's components (key `combine`). The rule `tables_combination`
-calls `write`, in studies that have an arm with a method other than TRL's own two. K components, S seeds, T steps.
+calls `write`, in studies that have an arm with a method other than TRL's own two. Axes of arrays: Q quantities, K
+components, S seeds, T steps.
 """
 
 from __future__ import annotations

@@ -74,8 +74,8 @@ class RunRecord(Section):
     """`run.json`, as far as the analysis reads it; times are over all attempts. Old records lack what has a default."""
 
     code: str
-    modules: dict[str, str] = Field(default_factory=dict)
-    inputs: dict[str, str]
+    modules: dict[str, str] = Field(default_factory=dict)  # digests of the modules that trained the run, by name
+    inputs: dict[str, str]  # digests of the base model's record and of the training set
     steps: int
     attempts: list[Attempt] = Field(min_length=1)
     wall_seconds: float
@@ -83,7 +83,7 @@ class RunRecord(Section):
     cpu_hours: float = math.nan
     packages: dict[str, str]
     hardware: Hardware | None
-    files: dict[str, str]
+    files: dict[str, str]  # digests of the run's files, by name
     #: By model of the endpoint. Empty for a run that asks no endpoint.
     requests: dict[str, Requests] = Field(default_factory=dict)
     #: Of a run that was made from another one: its name, and the components that were scored afterwards.

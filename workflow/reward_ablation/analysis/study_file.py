@@ -167,8 +167,8 @@ class StudyFile(Section):
     #: Resamples behind each interval.
     bootstrap: int
     confidence: float
-    seed_variance: Literal["moderated", "per_arm"] = "moderated"
-    equivalence_margin: float | None = None
+    seed_variance: Literal["moderated", "per_arm"] = "moderated"  # whether arms borrow it from each other
+    equivalence_margin: float | None = None  # of shares; None without tests of equivalence
     model: str
     training_data: str
 

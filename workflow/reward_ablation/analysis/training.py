@@ -176,7 +176,7 @@ def means_by(values: np.ndarray, unit: np.ndarray, units: int) -> np.ndarray:
 
 
 def _no_signal(groups: Groups, trained_on: list[np.ndarray] | None, advantage: np.ndarray, single: bool) -> np.ndarray:
-    """Share by step of groups, or completions, without an advantage; `trained_on`: which groups are alike."""
+    """Share by step of groups, or completions, without an advantage; `trained_on`: by score, which groups are alike."""
     if trained_on is None:
         return groups.over_groups(without_advantage(advantage, groups))
     if single:

@@ -26,7 +26,7 @@ def changes(
     """Before, after, change, its ends by Student's t and seeds by arm, from values by (arm, seed).
 
     One degree of freedom is borrowed from the other arms, since two seeds say little. Arms with one value in
-    `same_runs` lend once, and not to each other. Ends are NaN with one seed and nothing to borrow, or equal seeds.
+    `same_runs` lend once, and not to each other. Ends are NaN for one seed with nothing to borrow, or equal seeds.
     """
     known = pd.DataFrame({"before": before, "after": after}).reindex(after.index).dropna()
     known["change"] = known["after"] - known["before"]

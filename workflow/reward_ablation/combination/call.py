@@ -50,7 +50,7 @@ def call_method(
 
     The method sees a component without a weight only if a parameter names this component. The method gets the size of a
     negative weight, and the scores, the bounds and the Gram matrix with the opposite sign. The weights of the result
-    get the signs of the arm's weights again; the advantages need no change.
+    get the signs of the arm's weights again; the advantages need no change, because the scores had the signs.
 
     The method returns a Combined, or (N, K) or (N,) advantages, alone or followed by the state, the weights and the
     conflicts. (N,) advantages are divided equally among the weighted components. The parameter `rescale` says whether

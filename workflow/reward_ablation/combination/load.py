@@ -1,8 +1,8 @@
 """Loading of methods by their names in the config: their functions, their arguments, and their check.
 
-`plan` and each start call `check` when they resolve the config, so that a wrong parameter ends no job; of a user's
-method, only its positional arguments, its parameters' names and `rescale` are checked then. Training, and tables that
-replay a run, call `load_method`.
+`plan` and each start call `check` when they resolve the config, so that a wrong parameter is found before any job. Of a
+user's method, only its positional arguments, its parameters' names and `rescale` are checked then. Training, and tables
+that replay a run, call `load_method`.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def _reported(method: str, function: Method, root: Path) -> Method:
 
 
 def _refuse_losses(where: str, result: Any) -> None:
-    """Refuse what NumPy and JSON cannot take or change in silence, in a method's advantages, state and numbers."""
+    """Refuse what NumPy cannot take of a method's result, or NumPy and JSON would change in silence."""
     parts = result if isinstance(result, tuple) else (result,)
     for part in (*parts[:1], *parts[2:]):
         try:

@@ -1,7 +1,6 @@
 """Seeds of each arm, such that the intervals of the primary contrasts are as short as a limit of hours allows.
 
-`reward-ablation budget` calls `choose`, with variances of a pilot or stated ones, and the hours that runs take. No rule
-runs it.
+`reward-ablation budget` calls `choose`, with variances of a pilot or stated ones, and the hours that runs take.
 
 A margin is half the length of an interval. The squared margin of a difference is the squared margin of its seeds plus
 that of the questions, which both arms answer. Seeds are compared paired, by those that both arms have, or by all seeds
@@ -147,7 +146,7 @@ def precision_of(components: Components, questions: int, samples: int, confidenc
 
 @dataclass(frozen=True)
 class Problem:
-    """The choice of seeds: most contrasts first, then the least sum of squared margins by `weights`, or largest one."""
+    """The choice of seeds: most contrasts, then least squared margins, summed by `weights`, or else the largest one."""
 
     precision: Precision
     hours: Mapping[str, float]  # of one more run of each arm, with its evaluations
@@ -315,10 +314,7 @@ class State(NamedTuple):
 
 
 def useful_states(problem: Problem, limit: float, start: Mapping[str, int], contrasts: int) -> dict[str, list[State]]:
-    """States that the best choice with so many `contrasts` can have: within the limit if the other arms cost least.
-
-    No state is among them that is worse than `start` whatever the other arms have.
-    """
+    """States that a best choice of so many `contrasts` can have: within the limit, and not alone worse than `start`."""
     precision = problem.precision
     least = {arm: min(problem.options(arm)) for arm in problem.hours}
     lost, value = problem.value(start)
@@ -352,7 +348,7 @@ def useful_states(problem: Problem, limit: float, start: Mapping[str, int], cont
 def arm_variables(
     model: Any, problem: Problem, limit: float, states: Mapping[str, list[State]]
 ) -> dict[str, dict[State, Any]]:
-    """Binary variables by arm and state: one state each, within the limit, borrowing as `Precision.borrowing` says."""
+    """Binary variables by arm and state: one state an arm, within the limit, borrowing as in `Precision.borrowing`."""
     import pulp
 
     has = {
@@ -366,10 +362,10 @@ def arm_variables(
         model += pulp.lpSum(of_arm.values()) == 1
     every = [(state, variable) for of_arm in has.values() for state, variable in of_arm.items()]
     for number in sorted({state.seeds for state, _ in every if state.borrows}):
-        with_all = pulp.lpSum(variable for state, variable in every if state.seeds >= number)
+        arms_with_seeds = pulp.lpSum(variable for state, variable in every if state.seeds >= number)
         for of_arm in has.values():
             if State(number, True) in of_arm:
-                model += LENDING * of_arm[State(number, True)] <= with_all
+                model += LENDING * of_arm[State(number, True)] <= arms_with_seeds
     hours = [
         problem.cost_of(arm, state.seeds) * variable
         for arm, of_arm in has.items()

@@ -168,7 +168,7 @@ class Measured(NamedTuple):
 
 
 def with_next_look(study: StudyFile, root: Path, refuse_mixed: bool) -> Sequential:
-    """Take the next look from the answers of its runs; what the tables refuse is a StudyError, and no look."""
+    """Take the next look from the answers of its runs. What the tables refuse raises StudyError: no look is taken."""
     record = study.sequential
     number = None if record is None else record.next_look
     if record is None or number is None:
@@ -240,9 +240,6 @@ def next_look(
 
 
 def corrected(p: np.ndarray, look: int, plan: Plan, equivalent: int) -> np.ndarray:
-    """Correct p-values of open contrasts for all looks, and by Holm for these and the number of `equivalent` ones.
-
-    A contrast that was found equivalent leaves no part of the error to the others.
-    """
+    """p-values of open contrasts, corrected for looks, and by Holm with `equivalent` others, which keep their error."""
     over_looks = level_reached(p, look, plan.fractions, plan.stop)
     return holm(np.append(over_looks, np.ones(equivalent)))[: len(p)]

@@ -74,7 +74,7 @@ class Simulated:
     """Simulated studies of one design."""
 
     errors: np.ndarray  # (contrasts, studies): estimate minus true value
-    distributions: list[Distribution]  # of each contrast, with `errors` as its estimates
+    distributions: list[Distribution]  # of each contrast, with `errors` as its estimates, and studies for metrics
     alpha: float  # one minus the confidence
     _critical: dict[int, np.ndarray] = field(default_factory=dict)
 
@@ -121,6 +121,7 @@ def simulate(
     rng = generator("power", *map(str, design))
     arms = list(components.means)
     means = seed_means(components, design, variances(studies, rng), rng)
+    # The statistics are computed for all studies at once: these take the place of metrics.
     values = SeedMeans(arms, list(range(design.seeds)), means, [components.limits] * studies, design.questions)
     of_questions = rng.normal(size=(len(arms), studies))
     limits = limits_of([components.limits], (-1.0, 1.0))
@@ -132,14 +133,13 @@ def simulate(
         question = components.question[one, other]
         question_score = (of_questions[first] - of_questions[second]) / np.sqrt(2)  # of variance 1
         true = truths[first] - truths[second]
-        error = of_seeds.mean(axis=1) - true + question_score * np.sqrt(question / design.questions)
+        errors.append(of_seeds.mean(axis=1) - true + question_score * np.sqrt(question / design.questions))
         squares = mean_squares_of(components, (one, other), design, of_seeds, rng)
         spread = spread_of(squares, design.seeds, design.questions)
         if analysis.lends:
             spread = moderated(spread, design.seeds, values.of_contrast({one: 1.0, other: -1.0}, values.seeds))
-        errors.append(error)
         no_bootstrap = np.empty((0, studies))
-        distributions.append(Distribution(error, spread, no_bootstrap, *limits, design.seeds, design.questions))
+        distributions.append(Distribution(errors[-1], spread, no_bootstrap, *limits, design.seeds, design.questions))
     return Simulated(np.array(errors), distributions, 1 - analysis.confidence)
 
 

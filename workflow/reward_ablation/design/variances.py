@@ -75,8 +75,8 @@ class SeedPart(NamedTuple):
 class Components:
     """Variance components of one metric on one data set in one mode, in squared units of the metric.
 
-    `interaction` is the variance from seed to seed of an arm's expected answer to a question. `sample` is the variance
-    of one sampled answer about it. `question` is the variance between questions of the difference of two arms.
+    `interaction` is the variance between an arm's seeds of the expected answer to a question, beyond what a seed does
+    to all questions; `sample`, of one answer about it; `question`, between questions, of the difference of two arms.
     """
 
     limits: Limits  # of the metric
@@ -206,7 +206,7 @@ def estimate_components(
 ) -> Components:
     """Estimate variance components from question means by arm and seed, with the questions in one order.
 
-    `samples` is the number of answers to a question. `sample` is the variance of an answer about their mean, by arm.
+    `samples` is the number of answers to a question. `sample` is the variance of one of them about their mean, by arm.
     """
     several = {arm: np.stack([*of_seeds.values()]) for arm, of_seeds in values.items() if len(of_seeds) > 1}
     if not several:

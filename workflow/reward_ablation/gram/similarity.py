@@ -3,8 +3,8 @@
 Training calls it at each measured step, and `analysis` for steps under other weights, from stored matrices. Each
 compared gradient, a vector, is a weighted sum of rows, the gradients of single completions. The inner products of the
 vectors therefore follow from the inner products of the rows, the sample Gram matrix. A block is one micro-batch, within
-which they are all known. A vector's definition is `alone`, its component as if it were the only one, or `share`, its
-part of the trained gradient. Folding replaces a large gradient by fewer sums, whose inner products estimate its own.
+which they are all known. A vector's definition is `alone`, its component as if it were the only one, or `share`, what
+its component adds to the trained gradient. Folding keeps fewer sums of a large gradient, for estimates of products.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _INTERVALS = [f"{value}_{end}" for value in ["cosine", *PARTS] for end in ("low"
 #: Columns of `gradients.parquet`. A cosine is the sum of `self` (a completion with itself), `same_prompt` (with
 #: another completion of its prompt), `cross_prompt` (with completions of other prompts) and `across_blocks` (with
 #: completions of other blocks, of any prompt). Folding large parameters adds an error to `across_blocks`, and so to the
-#: cosine: `folding_error` is at least the standard error of that. It is 0 where nothing was folded.
+#: cosine. `folding_error` is an upper bound of the cosine's standard error, 0 where nothing was folded.
 SCHEMA = pa.schema(
     [
         ("step", pa.int64()),

@@ -23,8 +23,7 @@ from reward_ablation.analysis.words import counted, number, p_value, with_interv
 from reward_ablation.report.summary import difference_of, markdown, over_words, plain
 from reward_ablation.system.plain_values import printable
 
-#: Marks of a number of a flagged arm, whose seeds differ more than those of others, and of a p-value that is not of a
-#: declared comparison.
+#: Marks of a number of a flagged arm (its seeds differ unusually), and of a p-value outside the declared comparisons.
 FLAGGED, EXPLORATORY = "†", "‡"
 
 #: Characters that LaTeX takes as commands or sets as other characters, with their LaTeX code.

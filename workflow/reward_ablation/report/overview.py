@@ -100,11 +100,11 @@ def overview(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFra
     if study.datasets:
         asked, pictured = question(study), "primary comparison"
         result, details = primary_result(study, tables["paired_differences"], tables["evaluation_by_arm"])
-        sure = certainty(study, tables["paired_differences"])
+        caveat = certainty(study, tables["paired_differences"])
     else:
         asked, pictured = "Nothing was evaluated: the study compares the scores of training alone.", "training rewards"
         result, details = training_result(study, tables[REWARDS])
-        sure = (
+        caveat = (
             f"Each arm has {study.counted_seeds}. Intervals are over seeds, and not corrected for their number. Higher "
             "training scores do not show that a model is better on other problems."
         )
@@ -116,7 +116,7 @@ def overview(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFra
         question=printable(asked),
         result=printable(result),
         details=details,
-        certainty=printable(sure),
+        certainty=printable(caveat),
         picture=base64.b64encode(picture).decode(),
         alternative=printable(f"Figure of the {pictured}. {' '.join([result, *details])}"),
         facts={key: printable(value) for key, value in run_facts(study, cost).items()},
@@ -150,8 +150,8 @@ def primary_result(study: StudyFile, differences: pd.DataFrame, evaluation: pd.D
         of_question = [evaluation[column] == getattr(primary, column) for column in ("dataset", "mode", "metric")]
         values = evaluation[of_question[0] & of_question[1] & of_question[2]]
         lines = [f"{row.arm}: {in_words(study, row)}" for row in values.itertuples()]
-        missing = "No declared comparison can be shown, as runs are missing"
-        none = missing if study.is_partial else "The study compares no two arms"
+        not_shown = "No declared comparison can be shown, as runs are missing"
+        none = not_shown if study.is_partial else "The study compares no two arms"
         return f"{none}. Mean {where}: {'; '.join(lines)}.", []
     level = level_of(study.confidence)
     lines = [contrast_line(study, row) for row in rows.itertuples()]

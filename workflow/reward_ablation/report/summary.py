@@ -415,10 +415,10 @@ def datasets_and_modes(study: StudyFile, table: pd.DataFrame) -> list[tuple[str,
 
 def evaluation(study: StudyFile, table: pd.DataFrame, by_run: pd.DataFrame) -> list[str]:
     """Section on the evaluation of the base model and the arms, with the values of single seeds."""
-    parts, limits = ["## Evaluation"], metrics_of_study(study)
+    parts, metrics = ["## Evaluation"], metrics_of_study(study)
     for dataset, mode, rows in datasets_and_modes(study, numbered(table)):
         cells = [
-            [arm, name_of(metric), *estimate(row, limits.limits(metric)), of_seeds(study, by_run, row), row["row"]]
+            [arm, name_of(metric), *estimate(row, metrics.limits(metric)), of_seeds(study, by_run, row), row["row"]]
             for arm in study.evaluated_names
             for metric in summary_metrics(study)
             for _, row in rows[(rows["arm"] == arm) & (rows["metric"] == metric)].iterrows()
@@ -509,12 +509,12 @@ def compared(
     more: Sequence[str] = (),
 ) -> str:
     """Markdown table of `numbered` rows: `labels`, estimates headed `kind`, intervals, tests (with a `margin` two)."""
-    limits = metrics_of_study(study)
+    metrics = metrics_of_study(study)
     tests = {"p_holm": "Holm p"} | ({} if margin is None else {"p_equivalent": f"p of ±{margin:g} or more"})
     cells = [
         [
             *row[labels],
-            *estimate(row, limits.limits(row["metric"]), signed=True),
+            *estimate(row, metrics.limits(row["metric"]), signed=True),
             *[p_value(p, level_of(study.confidence)) for p in row[[*tests]]],
             *row[[*more, "row"]],
         ]

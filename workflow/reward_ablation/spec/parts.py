@@ -5,7 +5,7 @@ and is always written: a part that extends a section of the config names it agai
 left out where it has its default, so that earlier runs keep their keys. To change a default would change the meaning of
 written specs; `tests/study/pinned_keys.json` records the defaults.
 
-Planning makes the parts from the config (`study.specs_of_config`). `spec.run` has the whole specs.
+Planning makes them from the config (`study.specs_of_config`). `spec.run` has the whole specs.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class PromptSpec(Prompt):
 
 
 class ComponentSpec(Section):
-    """A component. `code` is the digest of a user's function. `contents` has digests of files that parameters name.
+    """A component. `code` is the digest of a user's function; `contents`, of files and folders that parameters name.
 
     No spec has paths of files, parameters that decide no score, or the arms in which the component is scored.
     """
@@ -220,7 +220,7 @@ class DataSpec(Spec):
 
 
 class TrainDataSpec(DataSpec):
-    """A set to train on, without questions of `apart_from`. Only a run's spec has `too_long`, of prompts."""
+    """A set to train on, without questions of `apart_from`. Only a run's spec has `too_long`, for long prompts."""
 
     overlap: Switch
     apart_from: list[SourceSpec] = Field(default_factory=list)

@@ -114,7 +114,7 @@ def _sample(watch: Watch, most_bytes: int) -> dict[int, dict[int, dict[str, Any]
     candidates = []
     for run, rollouts in enumerate(watch.rollouts):
         steps = sorted(rollouts.means)
-        chosen = {steps[place * (len(steps) - 1) // (STEPS - 1)] for place in range(STEPS)} if steps else set()
+        chosen = {steps[number * (len(steps) - 1) // (STEPS - 1)] for number in range(STEPS)} if steps else set()
         for turn, step in enumerate(sorted(chosen, reverse=True)):
             of_step = watch.rows(run, step, characters=CHARACTERS)
             # Seeded, so that the same study gives the same sample.

@@ -28,7 +28,7 @@ HOST = re.compile(r"(127\.0\.0\.1|localhost)(:\d+)?", re.IGNORECASE)
 ELSEWHERE = "There is nothing here. Open the address that reward-ablation watch has printed.\n"
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 NUMBER = re.compile("[0-9]{1,9}")
-#: How many ports are tried.
+#: How many ports are tried, from the given one on.
 PORTS = 20
 
 
@@ -55,7 +55,7 @@ class Handler(BaseHTTPRequestHandler):
 
     server: Server
     server_version, sys_version = "reward-ablation", ""
-    timeout = 30
+    timeout = 30  # seconds that a connection may be silent
 
     def do_GET(self) -> None:
         """Answer, or refuse by a status and a line."""

@@ -50,8 +50,8 @@ class States(NamedTuple):
 class Watch:
     """A study that is watched. Several threads may ask.
 
-    `runs` has the number of each run's arm, its seed and its folder. `problems` is the file of the training set: the
-    files of finished runs have no questions and golds.
+    `runs` has the number of each run's arm, its seed and its folder. `problems`, the training set, has the questions
+    and golds that the files of finished runs lack.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Watch:
         """Completions of a run's step: at most so many, evenly among all, with so many characters of each text."""
         with self._lock:
             rows = self.rollouts[run].rows(step)
-        chosen = rows if len(rows) <= most else [rows[place * len(rows) // most] for place in range(most)]
+        chosen = rows if len(rows) <= most else [rows[number * len(rows) // most] for number in range(most)]
         texts = self._texts({row.get("problem_id") for row in chosen if "prompt" not in row})
         shown = []
         for row in chosen:

@@ -168,7 +168,7 @@ def difference_rows(
     study: StudyFile,
     means: Mapping[str, SeedMeans],
 ) -> pd.DataFrame:
-    """One arm minus another for each mode and metric, with tests against 0."""
+    """One arm minus another for each mode and metric, with tests against 0. Arms of `means`, by mode, lend variance."""
     parts = []
     for mode, of_arm in answers[arm].items():
         other = answers[against][mode]

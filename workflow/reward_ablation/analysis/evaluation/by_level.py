@@ -34,7 +34,6 @@ GROUPED_BY = ("level", "subject")
 #: Fewest questions of a group, and most primary contrasts that have rows: free choices.
 FEWEST, MOST_CONTRASTS = 10, 40
 
-
 #: Values of an arm in the primary metric by seed, each (questions,).
 Values = dict[int | None, np.ndarray]
 

@@ -60,9 +60,9 @@ def examples(study: StudyFile, root: Path) -> list[pd.DataFrame]:
         reasons = choose(answered, judgement(study, base), judgement(study, baseline))
         shown: list[tuple[str, int | None, pd.DataFrame]] = [(BASE, None, base)] if study.has_base else []
         shown += [(arm, run.seed, _answers(study, root, dataset, run.name, reasons)) for arm, run in first.items()]
-        for problem_id, chosen in reasons.items():
+        for problem_id, reason in reasons.items():
             problem = problems.loc[problem_id]
-            common: dict[str, Any] = {"dataset": dataset, "problem_id": problem_id, "chosen": chosen}
+            common: dict[str, Any] = {"dataset": dataset, "problem_id": problem_id, "chosen": reason}
             common |= {"question": problem["question"], "gold": problem["answer"], **dict.fromkeys(OF_MATHEMATICS)}
             for arm, seed, answers in shown:
                 answer = {str(name): value for name, value in answers.loc[problem_id].items()}
@@ -85,12 +85,12 @@ def scores_text(study: StudyFile, answer: dict[str, Any]) -> str | None:
 
 
 def choose(problem_ids: list[str], base: pd.Series, baseline: pd.Series) -> dict[str, str]:
-    """Problems that are shown, in the data set's order, and why; the first ones whatever became of them."""
+    """Problems that are shown, in the data set's order, each with the reason: `first`, `gained` or `lost`."""
     first, others = problem_ids[:FIRST], problem_ids[FIRST:]
     gained = [name for name in others if baseline[name] > base[name]][:1]
     lost = [name for name in others if base[name] > baseline[name]][:1]
-    why = dict.fromkeys(first, "first") | dict.fromkeys(gained, "gained") | dict.fromkeys(lost, "lost")
-    return {name: why[name] for name in problem_ids if name in why}
+    reasons = dict.fromkeys(first, "first") | dict.fromkeys(gained, "gained") | dict.fromkeys(lost, "lost")
+    return {name: reasons[name] for name in problem_ids if name in reasons}
 
 
 def _answers(
@@ -100,9 +100,9 @@ def _answers(
     columns = [*SHOWN, *(OF_MATHEMATICS if study.mathematics else []), *study.metrics]
     answers = read_answers(study, root, dataset, model, ["mode", "problem_id", "sample", *columns], CODED)
     greedy = answers["mode"] == "greedy"
-    one = answers[greedy] if greedy.any() else answers[answers["sample"] == 0]
-    wanted = one if problem_ids is None else one[one["problem_id"].isin(problem_ids)]
-    return wanted.set_index("problem_id").drop(columns="sample")
+    answers = answers[greedy] if greedy.any() else answers[answers["sample"] == 0]
+    shown = answers if problem_ids is None else answers[answers["problem_id"].isin(problem_ids)]
+    return shown.set_index("problem_id").drop(columns="sample")
 
 
 #: A model's text must not change the direction of the text around it.

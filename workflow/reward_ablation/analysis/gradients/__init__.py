@@ -1,1 +1,1 @@
-"""What the components' gradients say: similarities, other weights."""
+"""What the components' gradients say: their similarities, and steps under other weights or methods."""

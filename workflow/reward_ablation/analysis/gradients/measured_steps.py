@@ -49,7 +49,7 @@ class Completions:
         return len(self.step)
 
     def __getitem__(self, rows: np.ndarray) -> Completions:
-        # The layout of pandas: with another one, sums would be rounded otherwise.
+        # In the layout of pandas, as with another one sums would be rounded otherwise.
         scores, advantages = (np.asfortranarray(values[rows]) for values in (self.scores, self.advantages))
         return Completions(self.step[rows], self.group[rows], scores, advantages)
 
@@ -135,7 +135,7 @@ def scale_rewards_of(spec: ArmSpec) -> str:
 
 
 class MeasuredRun:
-    """What a run stored of some steps, each file read once; `components` has its components in another order."""
+    """What a run stored of some steps, each file read once; `components` may give its components in another order."""
 
     def __init__(self, folder: Path, steps: Collection[int], components: Sequence[str] = ()):
         self.folder = folder
@@ -309,13 +309,12 @@ def read_step(run: MeasuredRun, step: int) -> MeasuredStep | str:
 def effects_on_other_prompts(measured: MeasuredStep, shares: list[np.ndarray]) -> np.ndarray:
     """What steps under some weights do to the components' expected scores on prompts that the steps did not see.
 
-    Per unit of the step's length: <grad J_k, step> / |step|, with the product over pairs of completions of different
-    prompts, divided by their share of all pairs: an unbiased estimate of the product with the expected step. `shares`
-    has the (N, K) `measured.shares` under each of P weight vectors. The result is (P, K), NaN without a step or without
-    two prompts.
+    Per unit of the step's length: <grad J_k, step> / |step|. The product is over pairs of completions of different
+    prompts, divided by their share of all pairs, and so is an unbiased estimate for the expected step. `shares` has the
+    (N, K) `measured.shares` under each of P weight vectors; the result is (P, K), NaN without a step or two prompts.
 
-    With several blocks, products between blocks are not stored. The length of the run's own step is, and other steps
-    are taken to exceed their length within blocks by the same factor.
+    Products between blocks are not stored. The length of the run's own step is, and other steps are taken to exceed
+    their length within blocks by the same factor.
     """
     totals = np.array([of_weights.sum(axis=1) for of_weights in shares])  # (P, N)
     effects = np.zeros((len(totals), len(measured.components)))

@@ -134,8 +134,8 @@ def cross_prompt_products_of_step(measured: MeasuredStep) -> np.ndarray:
 def cross_prompt_products(grams: np.ndarray, left: np.ndarray, right: np.ndarray, prompts: np.ndarray) -> np.ndarray:
     """Inner products of (V, R) and (W, R) vectors over pairs of rows of different prompts: (..., V, W).
 
-    Up to a factor, which cancels in a cosine, this is the mean over all splits of prompts in halves. `grams` are
-    (..., R, R), and `prompts`, (R,), the prompts of the rows.
+    Up to a factor, which cancels in a cosine, this is the mean over all splits of prompts in halves. `grams`: (..., R,
+    R); `prompts`: (R,), of the rows.
     """
     return np.asarray(left @ (grams * (prompts[:, None] != prompts)) @ right.T)
 
@@ -166,8 +166,8 @@ def cosines_of_steps(
     total, steps = stacked.sum(axis=1), len(by_step)
     estimates = cosine_with_interval(total / steps, (total[:, None] - stacked) / max(1, steps - 1), confidence)
     rows = [
-        (layer, components[a], components[b], *(float(values[place, a, b]) for values in estimates))
-        for place, layer in enumerate([ALL_LAYERS, *layers])
+        (layer, components[a], components[b], *(float(values[number, a, b]) for values in estimates))
+        for number, layer in enumerate([ALL_LAYERS, *layers])
         for a, b in combinations(range(len(components)), 2)
     ]
     return pd.DataFrame(rows, columns=["layer", "component_a", "component_b", "estimate", "low", "high"])

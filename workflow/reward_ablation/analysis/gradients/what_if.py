@@ -100,7 +100,7 @@ def check_weights(weights: Mapping[str, float], components: list[str]) -> None:
 
 def effects(measured: MeasuredStep, layers: list[str], blocks: list[Block]) -> pd.DataFrame:
     """Effects of a step along minus the last vector of `blocks`; columns as in `WhatIf`."""
-    with_step = [
+    with_step = [  # the gradients of the scores, and last the step
         Block(block.grams, np.concatenate([rows, -block.coefficients[-1:]]), block.completions, block.prompts)
         for block, rows in zip(blocks, gradients_of_scores(measured, blocks), strict=True)
     ]

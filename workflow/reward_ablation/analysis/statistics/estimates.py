@@ -64,7 +64,7 @@ class Distribution(NamedTuple):
     paired: bool | np.ndarray = True  # of a difference: whether it is paired by seed, for all metrics or each
 
     def margin(self, factor: Callable[[np.ndarray | float], np.ndarray]) -> np.ndarray:
-        """Distance from the mean to an end of its interval; `factor` gives it in standard errors, from the degrees.
+        """Distance from the mean to an end of its interval: `factor`, of degrees of freedom, times standard errors.
 
         Margins of independent terms, here of seeds and questions, add up by their squares (MOVER; Zou and Donner,
         "Construction of confidence limits about effect measures", Statistics in Medicine 2008).
@@ -137,7 +137,7 @@ def spread_of(squares: MeanSquares, seeds: int, questions: int, third: np.ndarra
 
 
 def moderated(own: Spread, seeds: int | np.ndarray, seed_variance: SeedVariance) -> Spread:
-    """The spread with a moderated variance between seeds."""
+    """The spread with a moderated variance between seeds, which other arms lend to (`SeedMeans.of_contrast`)."""
     return own._replace(of_seeds=np.sqrt(seed_variance.variance / seeds), degrees=seed_variance.degrees)
 
 

@@ -79,7 +79,7 @@ class SeedMeans:
     ) -> SeedMeans:
         """Seed means of one metric, from the (questions,) values of each arm and seed. The base model has seed None."""
         seeds = sorted({seed for of_seeds in values.values() for seed in of_seeds if seed is not None})
-        means = [[of[seed].mean() if seed in of else np.nan for seed in seeds] for of in values.values()]
+        means = [[own[seed].mean() if seed in own else np.nan for seed in seeds] for own in values.values()]
         questions = len(next(iter(next(iter(values.values())).values())))
         return cls([*values], seeds, np.array([means]), [limits], questions, lends)
 
@@ -119,11 +119,11 @@ class SeedMeans:
     def slope(self) -> np.ndarray:
         """(metrics, arms) array: units of the metric per unit of the scale of comparison, at each arm's mean."""
         means = nan_mean(self.values, -1)[..., 0]
-        return np.array([slope_at(of, mean, self.questions) for of, mean in zip(self.limits, means, strict=True)])
+        return np.array([slope_at(*each, self.questions) for each in zip(self.limits, means, strict=True)])
 
     @cached_property
     def flagged(self) -> np.ndarray:
-        """(metrics, arms) array of bool: arms whose seeds differ more than chance allows, corrected for the arms."""
+        """(metrics, arms) array of bool: arms whose seeds differ more than chance allows, by Bonferroni over arms."""
         tests = (self.tested.any(axis=0) & self.counted).sum()
         return np.asarray(self.tested & (self.p_unlike * tests < FALSE_FLAGS))
 
@@ -195,7 +195,7 @@ class SeedMeans:
         are equal.
         """
         chosen = self.values[:, :, places]
-        widths = np.array([of.high - of.low if of.finite else np.nan for of in self.limits])
+        widths = np.array([limits.high - limits.low if limits.finite else np.nan for limits in self.limits])
         scale = np.where(np.isnan(widths), np.abs(chosen[:, contrast != 0]).mean(axis=(1, 2)), widths)
         whole = self.known[:, places].all(axis=1) & self.counted
         of_arms = chosen[:, whole].var(axis=2, ddof=1).mean(axis=1) if self.lends else 0.0

@@ -1,7 +1,6 @@
 """CAGrad: the direction near the weighted gradient in which the worst component gains most.
 
 Arms with `combine: {method: cagrad}` use it: `call_method` calls it for each generation of completions.
-It keeps no `state`.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ import numpy as np
 from reward_ablation.combination.gram_weights import combined_by_gram
 from reward_ablation.combination.interface import Combined
 
-#: Up to five components with a weight and a gradient, all orders are taken: 120. With more, a hundred random orders.
-#: `gram_weights` leaves out components without a gradient, so that no division is by zero.
+#: Up to five components with a weight and a gradient, all orders are taken: 120. With more, a hundred random orders, as
+#: all would be too many. `gram_weights` leaves out components without a gradient, so that no division is by zero.
 _ALL_ORDERS, _ORDERS = 5, 100
 
 

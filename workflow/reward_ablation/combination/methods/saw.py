@@ -40,8 +40,8 @@ def saw(
     variation leave the weights unchanged. Their code whitens over tokens; here each completion counts once, as in TRL's
     GDPO. If no component varies, the weights stay unchanged.
 
-    A component that seldom scores above its lowest score has the largest coefficient of variation. This method does
-    therefore not distinguish a component that is being learned from a component that is out of reach.
+    A component that seldom scores above its lowest score has the largest coefficient of variation. So this method does
+    not distinguish a component that is being learned from a component that is out of reach.
 
     Parameters
     ----------

@@ -100,9 +100,9 @@ def hours_accounted(jobs: list[SlurmJob], attempts: list[Attempt], accounting: A
     by_key = {_key(job): job for job in jobs}
     if not by_key or any(key not in accounting for key in by_key):
         return UNKNOWN
-    ends = {_key(job): (job, attempt) for job, attempt in zip(jobs, attempts, strict=True) if attempt.ended == "done"}
+    ending = {_key(job): (job, attempt) for job, attempt in zip(jobs, attempts, strict=True) if attempt.ended == "done"}
     times = [
-        (allocation, job, _seconds(allocation, *ends.get(key, (job, None))))
+        (allocation, job, _seconds(allocation, *ending.get(key, (job, None))))
         for key, job in by_key.items()
         for allocation in accounting[key]
     ]
@@ -111,10 +111,7 @@ def hours_accounted(jobs: list[SlurmJob], attempts: list[Attempt], accounting: A
 
 
 def _seconds(allocation: Allocation, job: SlurmJob, last: Attempt | None) -> float:
-    """Seconds of training in an allocation. `last` is the attempt of the job in which the training ended, if any.
-
-    A job of several parts went on with the evaluation after that, which is not counted.
-    """
+    """Seconds of training in an allocation. If the attempt `last` ended it, further parts of the job do not count."""
     if job.parts == 1 or last is None or job.start is None or job.seconds_before is None or allocation.start is None:
         return allocation.seconds
     if allocation.start > job.start:  # Slurm started the job again after the training had ended

@@ -59,9 +59,7 @@ def cost_of_run(run: StudyRun, record: RunRecord, accounting: Accounting) -> dic
     """Columns of the table `runs` on the cost of a run's training."""
     attempts = record.attempts
     losses = [*lost(attempts)]  # none of an imported run, which has no attempts
-    gpu_seconds_lost = sum(
-        seconds * len(attempt.hardware.gpus) for (_, seconds), attempt in zip(losses, attempts, strict=True)
-    )
+    gpu_seconds_lost = sum(wall * len(each.hardware.gpus) for (_, wall), each in zip(losses, attempts, strict=True))
     jobs = own_jobs(run, record)
     of_jobs, accounted = hours_of_jobs(jobs, attempts), hours_accounted(jobs, attempts, accounting)
     return {
@@ -145,7 +143,7 @@ def hours_of_jobs(jobs: list[SlurmJob], attempts: list[Attempt]) -> Hours:
 
 
 def evaluation_hours(study: StudyFile, run: StudyRun, root: Path) -> dict[str, float]:
-    """Hours of all evaluations of a run, from the records beside the answers; NaN if one is lost or old, or without."""
+    """Hours of all evaluations of a run, from the records beside the answers; NaN without, or if one is lost or old."""
     files = [study.answers_file(dataset, run.name) for dataset in study.datasets]
     if study.keep_models:
         files += [study.kept_answers_file(dataset, run.name) for dataset in study.datasets]
