@@ -40,7 +40,7 @@ def test_the_first_attempt_decides_what_stood_when_a_run_began(train, declare, t
     assert [*standing_at_begin(run)["primary"]] == [first]
     record = json.loads((run / "run.json").read_text())
     assert record["attempts"][1]["declarations"] == {
-        "primary": {second: {"declared": "2026-01-31T12:00:00Z", "runs_then": 0, "in_runs": True}}
+        "primary": {second: {"declared": "2026-01-31T12:00:00Z", "runs_then": 0, "in_runs": True, "arms": {}}}
     }
     del record["attempts"][0]["declarations"]  # as of an earlier version
     write_json(record, run / "run.json")

@@ -58,12 +58,12 @@ def judged(numbers, runner, home):
 def test_none_passes_and_none_harms(runner, home, monkeypatch, count):
     monkeypatch.setattr(supervisor, "wall_seconds", lambda seconds: 4.0)
     runner.run([Job(WRONG, "script", "", 1, 512)], 1)
-    server, before, orphans = runner.pid, len(descendants(os.getpid())), orphans_of_nobody()
+    server, before, orphans = runner.pid, len(descendants(runner.pid)), orphans_of_nobody()
     graded = list(judged(range(count), runner, home))
     assert [(c.family, c.program[:300]) for c, verdict in graded if verdict.status in ("passed", "error")] == []
     assert [(c.family, c.program[:300], v.share) for c, v in graded if v.share > 0] == []
     assert runner.pid == server  # alive, and so is this process
-    assert len(descendants(os.getpid())) == before
+    assert len(descendants(server)) == before
     assert orphans_of_nobody() <= orphans
     assert (home / "canary.txt").read_text() == SECRET
     assert sorted(path.name for path in home.iterdir()) == ["canary.txt"]
