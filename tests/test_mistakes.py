@@ -44,7 +44,7 @@ VALUES = [
     ("training/seed", 1, "training: seed: not to be set here; write it under seeds"),
     ("launch", {"gpus": 3, "nodes": 2}, "launch: nodes: 2 does not divide gpus: 3"),
     ("seeds", [2**32], "seeds.0: 4294967296 is not allowed; input should be less than or equal to 4294901760"),
-    ("seeds", [10**39], "seeds.0: a whole number of more than 18 digits is not allowed"),
+    ("seeds", [10**39], "seeds.0: a whole number beyond 9223372036854775807 is not allowed"),
     ("seeds", {"looks": [2, 10**9]}, "seeds.looks.1: 1000000000 is not allowed; "),
     ("arms/seeds", {"a": [2**32]}, "arms.seeds.a.0: 4294967296 is not allowed; "),
     ("model/seed", 2**32, "model.seed: 4294967296 is not allowed; "),
@@ -62,7 +62,7 @@ VALUES = [
     (
         "components/format/parameters",
         {"format": 10**20},
-        "components.format.parameters.format: a whole number of more than 18 digits is not allowed",
+        "components.format.parameters.format: a whole number beyond 9223372036854775807 is not allowed",
     ),
 ]
 

@@ -80,6 +80,7 @@ def make_run(folder: Path, group: int = 8, blocks: int = 1, seed: int = 0, gaps:
     actions = np.concatenate([np.repeat(np.arange(ACTIONS), of_prompt) for of_prompt in counts])
     size = len(prompts)
     token_weights = rng.uniform(0.5, 2, size) / size
+    token_weights[changes.get("masked", [])] = 0
     layers = zip(*(policy.log_gradient(*where) for where in zip(prompts, actions, strict=True)), strict=True)
     gradients = [-token_weights[:, None] * np.array(rows) for rows in layers]
     given = scores[prompts, actions]
@@ -150,19 +151,22 @@ def test_similarity_under_other_weights_is_that_of_the_gradients(tmp_path, train
     assert np.isnan(rows.loc[("all", "correctness", "format"), "cosine"])  # weight 0: no share
 
 
-def test_intervals_of_effects_leave_out_a_prompt_at_a_time(tmp_path):
-    run = make_run(tmp_path)
+@pytest.mark.parametrize("masked", [[], [0, 1, 2, 3, 4, 9]])
+def test_intervals_of_effects_leave_out_a_prompt_at_a_time(tmp_path, masked):
+    run = make_run(tmp_path, masked=masked)
+    counted = run.token_weights > 0
     found = what_if(OTHER, read_measured_step(tmp_path, 7)).effect.set_index(["layer", "component"])
     shares = advantage_shares(run.scores, np.array([0.0, 1.0, -0.3]), *run.how).sum(axis=1)
     rows = np.concatenate(run.gradients, axis=1)
     others = [np.delete(np.flatnonzero(run.prompts == run.prompts[i]), i % 8) for i in range(len(rows))]
     for k, name in enumerate(NAMES):
         against = np.array([run.scores[i, k] - run.scores[others[i], k].mean() for i in range(len(rows))])
-        gradients = against[:, None] * -rows / run.token_weights[:, None]
+        inverse = np.divide(1, run.token_weights, out=np.zeros(len(rows)), where=counted)
+        gradients = against[:, None] * -rows * inverse[:, None]
         estimates = []
         for kept in (run.prompts != prompt for prompt in range(PROMPTS)):
             step = -shares[kept] @ rows[kept]
-            estimates.append(gradients[kept].mean(axis=0) @ step / np.linalg.norm(step))
+            estimates.append(gradients[kept & counted].mean(axis=0) @ step / np.linalg.norm(step))
         error = (3 / 4 * np.sum((np.array(estimates) - np.mean(estimates)) ** 2)) ** 0.5
         row = found.loc[("all", name)]
         assert row["self"] + row["same_prompt"] + row["cross_prompt"] == pytest.approx(row["effect"])
@@ -170,7 +174,8 @@ def test_intervals_of_effects_leave_out_a_prompt_at_a_time(tmp_path):
             found.loc[("own", name), "effect"] + found.loc[("shared", name), "effect"]
         )
         step = -shares @ rows
-        assert row["effect"] == pytest.approx(gradients.mean(axis=0) @ step, abs=3e-3 * abs(found["effect"]).max())
+        mean = gradients[counted].mean(axis=0)
+        assert row["effect"] == pytest.approx(mean @ step, abs=3e-3 * abs(found["effect"]).max())
         assert row["per_length"] == pytest.approx(row["effect"] / np.linalg.norm(step), rel=2e-3)
         margin = 3.182446 * error  # Student's t with 3 degrees of freedom, .975
         assert row["per_length_high"] - row["per_length"] == pytest.approx(margin, rel=0.02)

@@ -31,7 +31,7 @@ from reward_ablation.system.errors import StudyError
 #: Fewest seeds of an arm: one seed does not show how much seeds differ.
 FEWEST = 2
 
-#: Most seeds of an arm that are considered, unless more are finished.
+#: Most seeds of an arm that are considered, unless more are finished: a free choice.
 MOST = 20
 
 #: Weight of the mean squared margin in the objective, beside the largest squared margin, whose weight is 1. So hours
@@ -44,8 +44,8 @@ TOLERANCE = 1e-5
 #: Seconds after which the solver's best choice so far is taken, and the relative gap at which a choice is good enough.
 TIME_LIMIT, GAP = 20, 1e-7
 
-#: Fewest arms with a seed from which an arm borrows a variance: itself and two others. With two arms, no contrast is
-#: left to borrow from.
+#: Fewest arms with a seed from which an arm borrows a variance: itself and two others. A contrast borrows from those
+#: that are orthogonal to it (`analysis.statistics.seed_variance`), and with two arms there is none.
 LENDING = 3
 
 #: Hours by which a sum may exceed the limit because of rounding.
@@ -146,7 +146,7 @@ def precision_of(components: Components, questions: int, samples: int, confidenc
 
 @dataclass(frozen=True)
 class Problem:
-    """The choice of seeds: most contrasts, then least squared margins, summed by `weights`, or else the largest one."""
+    """The choice of seeds: most contrasts, then least squared margins, summed by the user's `weights`, or the worst."""
 
     precision: Precision
     hours: Mapping[str, float]  # of one more run of each arm, with its evaluations
@@ -314,7 +314,7 @@ class State(NamedTuple):
 
 
 def useful_states(problem: Problem, limit: float, start: Mapping[str, int], contrasts: int) -> dict[str, list[State]]:
-    """States that a best choice of so many `contrasts` can have: within the limit, and not alone worse than `start`."""
+    """States that a best choice of so many `contrasts` can have: within the limit, no contrast's bound above `start`'s."""
     precision = problem.precision
     least = {arm: min(problem.options(arm)) for arm in problem.hours}
     lost, value = problem.value(start)

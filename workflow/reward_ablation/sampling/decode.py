@@ -20,17 +20,18 @@ from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from reward_ablation.sampling.draws import SampleByRow
 
-#: Rows leave once this share of the batch has ended, and others join once this share is free. Each time, the cache of
-#: the whole batch is copied, so neither is done for every row that ends.
+#: Rows leave once this share of the present batch has ended. In evaluation, others join once this share of the set
+#: size is free. Each time the cache of the whole batch is copied, and a join also runs prompts: so not for each row.
 LEAVING, JOINING = 1 / 8, 1 / 4
 
 
 class Batch:
-    """Rows that a model decodes together by greedy search: a `custom_generate` for transformers' `generate`.
+    """Rows that a model decodes together, each with the token of largest score. A `custom_generate` for transformers.
 
-    `generate` then returns the batch after its prefill. A row ends with an end token or after `max_new_tokens`. The
-    scores that a processor gives to a row must not depend on other rows or on earlier calls, nor on the number of
-    columns where rows join; only `SampleByRow` is told which rows are left.
+    Sampling is so, too: the processor `SampleByRow` leaves only the drawn token. `generate` then returns the batch
+    after its prefill. A row ends with an end token or after `max_new_tokens`. The scores that a processor gives to a
+    row must not depend on other rows or on earlier calls, nor on the number of columns where rows join; only
+    `SampleByRow` is told which rows are left.
 
     By row, `number` is the caller's number of the row, `drawn` counts its new tokens, and `running` says whether it has
     not ended. If the batch is `divisible`, rows can leave. A model with a cache of another kind keeps all its rows to

@@ -23,7 +23,7 @@ from reward_ablation.config.sections.training import Gradients, Lora
 from reward_ablation.spec.canonical import dump, key_of, normalised
 from reward_ablation.system.user_functions import in_a_file
 
-#: Canonical JSON writes 1.0 as 1. A number that is read from it stays an integer, so that it is written as 1 again.
+#: Canonical JSON writes 1.0 as 1. A number that is read from it stays an integer, also for who compares the parts.
 Number = int | float
 
 
@@ -220,7 +220,7 @@ class DataSpec(Spec):
 
 
 class TrainDataSpec(DataSpec):
-    """A set to train on, without questions of `apart_from`. Only a run's spec has `too_long`, for long prompts."""
+    """A set to train on, without questions of `apart_from`. Only a run's spec writes `too_long`, for long prompts."""
 
     overlap: Switch
     apart_from: list[SourceSpec] = Field(default_factory=list)

@@ -2,7 +2,8 @@
 
 `study.resolve` and the reader of YAML (`strict_text`) check configs, and messages and pages show texts as `printable`.
 A config is passed as JSON in the arguments of commands, and parts of it are shown in terminals and reports. Control
-characters are commands to a terminal, NUL ends an argument, and JSON has no dates and no NaN.
+characters are commands to a terminal, NUL ends an argument, and JSON has no dates and no NaN. Columns of Parquet hold
+whole numbers of 64 bits. Marks of direction and other signs that do not show are allowed, as languages need them.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def _problem(value: Any) -> str | None:
     if isinstance(value, float) and not math.isfinite(value):
         return f"{value} is not allowed; give a finite number"
     if isinstance(value, int) and value.bit_length() > 63:
-        return "a whole number of more than 18 digits is not allowed; write it as text, or as 1.0e+20"
+        return f"a whole number beyond {2**63 - 1} is not allowed; write it as text, or as 1.0e+20"
     if value is None or isinstance(value, bool | int | float | dict | list | tuple):
         return None
     return f"{value} is not allowed: YAML reads it as a {type(value).__name__}; put it in quotes to have text"

@@ -3,8 +3,9 @@
 Users call `read_measured_step` and `what_if` in scripts of their own (docs/gradients.md). No rule does: which other
 weights matter is their question.
 
-The answer has the similarities of the components' shares, and what a small step along the gradient does to each
-component's expected score. Weights may be on components that the run did not train on::
+A component's share is its term of the advantage, weight included; the shares add up to the advantage. The answer has
+the similarities of the gradients of the shares, and what a small step along the gradient does to each component's
+expected score. Weights may be on components that the run did not train on::
 
     measured = read_measured_step(runs / "equal-1a2b3c4d/seed1", 50)
     what_if({"correctness": 1, "length": 0.5}, measured).effect
@@ -62,8 +63,9 @@ def read_measured_step(folder: str | Path, step: int) -> MeasuredStep:
     """Read what a run stored of one step in its folder.
 
     A StudyError is raised where the step was not measured, or where the stored data do not say what other advantages
-    would have done: rows of other families than all_tokens (a placement on some tokens, clipped ratios), advantages
-    that do not follow from the scores, or completions that are missing or whose groups cannot be told apart.
+    would have done: rows of other families (kinds of tokens) than all_tokens, as of a placement on some tokens or of
+    clipped ratios, advantages that do not follow from the scores, or completions that are missing or whose groups
+    cannot be told apart.
     """
     return MeasuredRun(Path(folder), [step]).step(step)
 
@@ -104,7 +106,9 @@ def effects(measured: MeasuredStep, layers: list[str], blocks: list[Block]) -> p
         Block(block.grams, np.concatenate([rows, -block.coefficients[-1:]]), block.completions, block.prompts)
         for block, rows in zip(blocks, gradients_of_scores(measured, blocks), strict=True)
     ]
-    prompts, sizes = np.unique(np.concatenate([block.prompts for block in blocks]), return_counts=True)
+    prompts, prompt = np.unique(np.concatenate([block.prompts for block in blocks]), return_inverse=True)
+    counted = np.concatenate([stored.rows["token_weight"] > 0 for stored in measured.blocks])  # not masked by the loss
+    sizes = np.bincount(prompt, counted)
     parts = with_all_layers(parts_by_prompt(with_step, slice(None), prompts), axis=1)
     total = parts.sum(axis=2)
     dots = total.sum(axis=0)
@@ -115,7 +119,8 @@ def effects(measured: MeasuredStep, layers: list[str], blocks: list[Block]) -> p
     with np.errstate(divide="ignore", invalid="ignore"):
         per_length = dots[:, :-1, -1:] / np.sqrt(square)
         left_out = left_dots[:, :, :-1, -1:] / np.sqrt(left_squares)
-        left_out *= (sizes.sum() / (sizes.sum() - sizes))[:, None, None]  # a mean over fewer completions
+        # A gradient of a score is a mean over completions, now over fewer. The step is divided by its own length.
+        left_out *= (sizes.sum() / (sizes.sum() - sizes))[:, None, None]
     margin = jackknife_margin(left_out)
     columns = {
         "effect": dots[:, :-1, -1],

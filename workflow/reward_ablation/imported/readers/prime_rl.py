@@ -5,6 +5,9 @@
 prime-rl writes `rollouts/step_N/train/effective/traces.jsonl`, whose lines are episodes with traces, or traces before
 version 0.8.1; before 0.7 it wrote `train_rollouts.jsonl` in the form of verifiers' `results.jsonl`. verifiers writes
 evaluations as `traces.jsonl`, and until version 0.3 also as `results.jsonl`.
+
+An episode is an attempt at a problem, in which each agent has a trace: a list of nodes, which are messages. `effective`
+are the rollouts that prime-rl's filters left, on which it trained.
 """
 
 from __future__ import annotations

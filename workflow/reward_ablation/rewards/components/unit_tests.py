@@ -17,7 +17,7 @@ from reward_ablation.rewards.sandbox.judging import Task, judge
 
 #: A line that opens or closes a block of Markdown: its indentation, its marks and the language of the block.
 _FENCE = re.compile(r"^([ \t]*+)(`{3,}+|~{3,}+)[ \t]*+([\w+#.-]*+)[^\n`]*$", re.MULTILINE)
-#: Largest indentation of such marks. Deeper marks are a part of the code, as in Markdown, except in a list.
+#: Largest indentation of such marks. Deeper marks are code, as in Markdown, but not after the first item of a list.
 _DEEPEST = 3
 _LIST_ITEM = re.compile(r"^[ \t]*+(?:[-*+]|\d{1,9}[.)])[ \t]", re.MULTILINE)
 _PYTHON = frozenset({"python", "py", "python3"})

@@ -1,4 +1,7 @@
-"""Stop of a run whose numbers are not finite any more, and the record that it diverged, with which starts leave it out.
+"""Stops a run whose numbers are not finite any more, and records this in its folder; starts then leave the run out.
+
+`training.around.run` adds both. Logits that are not finite are found by `sampling.draws.WatchLogits`, and advantages by
+the trainer. These raise `NotFinite` within a step, which is not counted yet.
 
 Nothing here waits for the GPU more than once a step: the loss and the gradient norm come from TRL's log of the step,
 and the largest weight is one number.
@@ -27,7 +30,7 @@ class StopAtDivergence(TrainerCallback):
         args.logging_nan_inf_filter = False  # else transformers logs the loss of other steps in place of NaN
 
     def on_step_end(self, args, state, control, model=None, **kwargs):
-        # Under ZeRO-3 most weights are elsewhere, and empty here. Then the loss, the gradient norm and the logits tell.
+        # Under ZeRO-3 most weights are elsewhere, and empty here. Then the loss, the gradient norm or logits tell.
         weights = [part.detach() for part in model.parameters() if part.requires_grad and part.numel()]
         if weights and not torch.nn.utils.get_total_norm(weights, math.inf).isfinite():
             raise NotFinite("the weights are not finite", state.global_step)
