@@ -314,7 +314,7 @@ class State(NamedTuple):
 
 
 def useful_states(problem: Problem, limit: float, start: Mapping[str, int], contrasts: int) -> dict[str, list[State]]:
-    """States that a best choice of so many `contrasts` can have: within the limit, no contrast's bound above `start`'s."""
+    """States that a best choice of so many `contrasts` can have: within the limit, no bound above that of `start`."""
     precision = problem.precision
     least = {arm: min(problem.options(arm)) for arm in problem.hours}
     lost, value = problem.value(start)
