@@ -29,7 +29,7 @@ from reward_ablation.analysis.runs import read_runs
 from reward_ablation.analysis.study_file import BASE, StudyFile, correctness_component, wrong_answer
 from reward_ablation.analysis.tables import COUNT, FLAG, NUMBER, TEXT, columns, write_tables
 from reward_ablation.analysis.training_rewards import around, changes
-from reward_ablation.analysis.words import MOST_PLACES
+from reward_ablation.analysis.words import exact
 
 SCHEMAS = {
     # component: whose reward it is; since: step of the first point; rise: change of that component's score; before,
@@ -189,5 +189,5 @@ def sentence(row: Mapping[Any, Any], where: str, better: int) -> str:
 
 def short(value: float) -> str:
     """A number with three digits after the point; from 100 on without."""
-    value = round(value, MOST_PLACES)  # as `words.number` does: the summary has the same number in a table
+    value = exact(value)  # the summary has the same number in a table
     return (f"{value:.3f}" if abs(value) < 100 else f"{value:,.0f}").replace("-", "−")

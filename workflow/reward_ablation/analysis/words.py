@@ -44,8 +44,12 @@ def _places(limits: Limits, known: list[float]) -> int:
 def _written(value: float, places: int, unsigned_zero: bool) -> str:
     if not math.isfinite(value):
         return "not known"
-    exact = round(value, MOST_PLACES)  # without the rounding error that decides how a half is rounded
-    return f"{exact:{'z' if unsigned_zero else ''}.{places}f}".replace("-", "−")
+    return f"{exact(value):{'z' if unsigned_zero else ''}.{places}f}".replace("-", "−")
+
+
+def exact(value: float) -> float:
+    """The number without the rounding error that would decide how a half is rounded."""
+    return round(value, MOST_PLACES)
 
 
 def with_interval(row: Any, limits: Limits) -> str:

@@ -72,7 +72,7 @@ def _seconds(text: str) -> float | None:  # `run_slurm_command` asks for seconds
 
 
 def live_jobs(of_study: str, jobs: Iterable[SlurmJob]) -> dict[str, SlurmJob]:
-    """A study's jobs that wait or run, by name; of two with one name, the one that is not ending, which works on."""
+    """A study's jobs that wait or run, by name. Of two jobs with one name, it is the job that is not ending."""
     live = [job for job in jobs if job.live and job.name.startswith(f"{of_study}.")]
     return {job.name: job for job in sorted(live, key=lambda job: not job.ending)}
 

@@ -218,10 +218,10 @@ def differences(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFram
         before += f"Primary panel: {AT_LOOKS[0].lower()}{AT_LOOKS[1:]}Seeds and decisions below names: of this panel. "
     family = f"{study.primary_family}, and over the other rows of a panel with the same reference"
     question = (study.primary.dataset, study.primary.mode, study.primary.metric)
-    beside = (table[["dataset", "mode", "metric"]] == [*question]).all(axis=1) & (table["family"] != "primary")
-    if beside.any():
-        not_declared = listed(list(table.loc[beside, "arm"] + " − " + table.loc[beside, "baseline"]))
-        before += f"Not declared, and so exploratory, in the primary panel: {not_declared}. "
+    undeclared = (table[["dataset", "mode", "metric"]] == [*question]).all(axis=1) & (table["family"] != "primary")
+    if undeclared.any():
+        pairs = listed(list(table.loc[undeclared, "arm"] + " − " + table.loc[undeclared, "baseline"]))
+        before += f"Not declared, and so exploratory, in the primary panel: {pairs}. "
     return forest_panels(table, study, rows, "difference in", family, before, question)
 
 

@@ -221,7 +221,7 @@ def looks_plan(study: StudyConfig, question: Question, keys: Mapping[str, str], 
 
 
 def as_on_record(plan: LooksPlan, question: Question, before: Sequential | None, began: Began) -> LooksPlan:
-    """The plan, by its question's key of earlier versions where one of them recorded it so, in any record."""
+    """The plan; with the key that an earlier version gave its question, if the plan is on record by that key."""
     _, key_by_arms, key_by_names = question.keys
     formers = [] if plan.by_names else [plan.model_copy(update={"question": key_by_arms})]
     formers.append(plan.model_copy(update={"question": key_by_names, "by_names": True}))

@@ -85,8 +85,8 @@ class SeedMeans:
 
     def without(self, arms: Collection[str]) -> SeedMeans:
         """The seed means of the other arms."""
-        kept = [arm not in arms for arm in self.arms]
-        return replace(self, arms=[arm for arm in self.arms if arm not in arms], values=self.values[:, kept])
+        kept = [number for number, arm in enumerate(self.arms) if arm not in arms]
+        return replace(self, arms=[self.arms[number] for number in kept], values=self.values[:, kept])
 
     @cached_property
     def known(self) -> np.ndarray:

@@ -31,10 +31,9 @@ def ctwa(
 ) -> Combined:
     """GRPO; ``log w_k += step_size * max(0, target_k - e_k)`` while ``mean_batch r_k < reached_at_k``.
 
-    ``e_k`` is the moving average, ``e <- (1 - smoothing) e + smoothing v``, of v_k, the covariance of the scores r_k
-    and the advantages A in a group, averaged over the groups, in units of the component's score. mean_batch is over all
-    completions of a generation. A weight can only grow: the state has the logarithm of its factor, `growth`. A new
-    weight acts from the next generation on.
+    ``e_k`` is the moving average, ``e <- (1 - smoothing) e + smoothing v``, of v_k, the covariance of scores r_k and
+    advantages A in a group, averaged over groups, in units of the score. mean_batch is over a whole generation. Weights
+    only grow: the state has the logarithms of their factors, `growth`, which act from the next generation on.
 
     Source: CTWA, Lu and Jiang 2026, arXiv 2602.06869. The paper takes the covariance with the advantage times the
     importance ratio after the update. On policy this ratio is 1, so that only the advantage remains. The authors' code

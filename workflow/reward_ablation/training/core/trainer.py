@@ -145,7 +145,7 @@ class AblationTrainer(GRPOTrainer):
         self._logged: dict[str, dict[str, list]] = {}  # by component: columns that it logged for the batch
         self._batch: dict[str, Any] = {}  # `scores` (N, K) of all processes; other values of this process's completions
         self._completions: dict[int, Completion] = {}  # of the generation, by row number
-        # If the combination looks ahead: a batch that still lacks advantages, its scores, and what will log it.
+        # If the combination looks ahead: the batch that waits for advantages, its scores, and a function to log it.
         self._ahead: tuple[dict[str, Any], Tensor, Callable] | None = None
         self.batches = 0  # number of batches that this process has generated; numbers the rows
 
