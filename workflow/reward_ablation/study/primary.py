@@ -142,7 +142,9 @@ def declare_primary(question: Question, before: Primary | None, runs: Path) -> P
     """
     present = question.model_dump()
     if before is not None and before.declares(question):
-        new = {"arm_keys", "measured"} | (set() if number_begun(runs) else {"arms"})  # brought up to date
+        new = {"arm_keys", "measured"}
+        if question.arms != before.arms and not number_begun(runs):  # the folder is read only where arms differ
+            new.add("arms")
         return before.model_copy(update=question.model_dump(include=new) | {"contrasts": question.contrasts})
     now = declared_now(runs)
     earlier = [] if before is None else before.earlier
