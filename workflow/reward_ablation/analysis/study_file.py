@@ -279,6 +279,12 @@ class StudyFile(Section):
         return bool(self.left_out or self.preview)
 
     @property
+    def datasets_and_modes(self) -> list[tuple[str, str]]:
+        """Data sets with the ways in which they may be answered, in the study's order, but the primary question's first."""
+        every = [(dataset, mode) for dataset in self.datasets for mode in ("greedy", "sampled")]
+        return sorted(every, key=lambda kind: kind != (self.primary.dataset, self.primary.mode))
+
+    @property
     def primary_not_shown(self) -> str:
         """A sentence where the data set of the primary question has no results yet, as in a preview; else empty."""
         shown = self.primary.dataset in self.datasets or not self.datasets

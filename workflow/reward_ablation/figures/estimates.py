@@ -197,10 +197,9 @@ def row_height(arms: list[str]) -> float:
 
 
 def datasets_and_modes(table: pd.DataFrame, study: StudyFile) -> list[tuple[str, str, int]]:
-    """Data sets and modes that have rows, each with its number of questions, in the study's order."""
+    """Data sets and modes that have rows, each with its number of questions, the primary question's first."""
     questions = table.groupby(["dataset", "mode"])["questions"].max()
-    every = [(dataset, mode) for dataset in study.datasets for mode in ("greedy", "sampled")]
-    return [(*kind, int(questions[kind])) for kind in every if kind in questions.index]
+    return [(*kind, int(questions[kind])) for kind in study.datasets_and_modes if kind in questions.index]
 
 
 def dot_handles(filled: str, hollow: str) -> list[Artist]:

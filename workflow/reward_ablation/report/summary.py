@@ -407,10 +407,9 @@ def known_interval(row: pd.Series, estimate: str, low: str, high: str) -> list[s
 
 
 def datasets_and_modes(study: StudyFile, table: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
-    """Rows of each data set and mode, in the study's order."""
-    every = [(dataset, mode) for dataset in study.datasets for mode in ("greedy", "sampled")]
+    """Rows of each data set and mode, the primary question's first."""
     rows_of = dict(iter(table.groupby(["dataset", "mode"], sort=False)))
-    return [(*kind, rows_of[kind]) for kind in every if kind in rows_of]
+    return [(*kind, rows_of[kind]) for kind in study.datasets_and_modes if kind in rows_of]
 
 
 def evaluation(study: StudyFile, table: pd.DataFrame, by_run: pd.DataFrame) -> list[str]:
