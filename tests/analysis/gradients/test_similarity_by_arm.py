@@ -7,27 +7,23 @@ import pytest
 from reward_ablation.analysis.gradients.similarity_by_arm import (
     COSINE_AND_PARTS,
     corrected_by_arm,
-    pairs_by_layer,
-    products_and_squares,
     similarity_by_arm,
 )
 from reward_ablation.analysis.gradients.tables import GRADIENT_COLUMNS, similarity_by_step
 
 
-def by_step(values: np.ndarray, layers=("all", "layers.0"), definition: str = "alone") -> pd.DataFrame:
-    """Rows of `similarity_by_step` with cosines (layers, seeds, steps), all of them `self`, in shuffled order."""
+def by_step(values: np.ndarray, layers=("all", "layers.0")) -> pd.DataFrame:
+    """Rows of `similarity_by_step` with cosines (layers, seeds, steps), all of them `self`."""
     rows = [
-        (seed, step, layer, definition, "a", "b", values[depth, seed, step], values[depth, seed, step], 0.0, 0.0, 0.0)
+        (seed, step, layer, "alone", "a", "b", values[depth, seed, step], values[depth, seed, step], 0.0, 0.0, 0.0)
         for depth, layer in enumerate(layers)
         for seed in range(values.shape[1])
         for step in range(values.shape[2])
     ]
-    table = pd.DataFrame(
-        rows, columns=["seed", "step", "layer", "definition", "component_a", "component_b", *COSINE_AND_PARTS]
-    )
-    known = table["cosine"].notna()
-    table = table.assign(norm_a=1.0, norm_b=1.0, folding_error=1e-3 * (table["step"] + 1))
-    return table.assign(**{name: table[name].where(known) for name in ("norm_a", "norm_b")})
+    labels = ["seed", "step", "layer", "definition", "component_a", "component_b"]
+    table = pd.DataFrame(rows, columns=[*labels, *COSINE_AND_PARTS])
+    norms = table["cosine"].notna().map({True: 1.0, False: np.nan})
+    return table.assign(norm_a=norms, norm_b=norms, folding_error=1e-3 * (table["step"] + 1))
 
 
 def row(table: pd.DataFrame, layer: str, part: str = "cosine") -> pd.Series:
@@ -35,8 +31,11 @@ def row(table: pd.DataFrame, layer: str, part: str = "cosine") -> pd.Series:
 
 
 def test_means_and_intervals_are_those_of_seeds():
-    values = np.random.default_rng(0).normal(0.2, 0.1, (2, 3, 20))
-    table = similarity_by_arm(by_step(values), "one", 0.9)
+    values = np.random.default_rng(0).normal(0.2, 0.1, (3, 3, 20))
+    values[2] = np.nan  # a layer without any direction
+    rows = by_step(values, ("all", "layers.0", "layers.1"))
+    table = similarity_by_arm(rows, "one", 0.9)
+    assert row(table, "layers.1")[["estimate", "low", "high"]].isna().all()
     by_seed = values.mean(axis=2)
     margin = 2.919986 * by_seed.std(axis=1, ddof=1) / 3**0.5  # Student's t at .95, 2 degrees of freedom
     for depth, layer in enumerate(("all", "layers.0")):
@@ -45,10 +44,11 @@ def test_means_and_intervals_are_those_of_seeds():
             assert found["estimate"] == pytest.approx(by_seed[depth].mean())
             assert found["high"] - found["estimate"] == pytest.approx(margin[depth])
         assert tuple(row(table, layer, "cross_prompt")[["estimate", "low", "high"]]) == (0, 0, 0)
-    assert (table["seeds"] == 3).all()
-    assert (table["steps"] == 20).all()
-    assert (table["interval"] == "seeds").all()
-    assert list(table["layer"].unique()) == ["all", "layers.0"]
+    known = table[table["layer"] != "layers.1"]
+    assert known[["seeds", "steps", "interval"]].drop_duplicates().to_numpy().tolist() == [[3, 20, "seeds"]]
+    both = similarity_by_arm(pd.concat([rows, rows.assign(definition="share", cosine=rows["cosine"] + 0.5)]), "x", 0.9)
+    cosines = both.query("part == 'cosine' and layer == 'all'").set_index("definition")["estimate"]
+    assert cosines["share"] - cosines["alone"] == pytest.approx(0.5)
 
 
 def test_the_cosine_is_a_ratio_of_means():
@@ -85,33 +85,6 @@ def test_split_halves_are_averaged_over_the_seeds_whose_norms_are_resolved():
     assert (single["estimate"], single["low"], single["high"]) == (0.3, -0.2, 0.5)
     assert single["interval"] == "steps"
     assert np.isnan(corrected_by_arm(halves([np.nan, np.nan]), 1, "one", 0.95).iloc[0]["estimate"])
-
-
-def test_a_layer_without_any_direction_has_nulls_and_spoils_no_other():
-    values = np.random.default_rng(1).normal(0, 0.1, (2, 2, 5))
-    values[1] = np.nan
-    table = similarity_by_arm(by_step(values), "one", 0.95)
-    assert row(table, "layers.0")[["estimate", "low", "high"]].isna().all()
-    assert row(table, "all")[["estimate", "low", "high"]].notna().all()
-
-
-def test_rows_in_any_order_give_the_same(tmp_path):
-    values = np.random.default_rng(2).normal(0, 0.1, (2, 3, 6))
-    rows = by_step(values)
-    last = rows[rows["layer"] == "layers.0"].sample(frac=1, random_state=0)
-    shuffled = pd.concat([rows[rows["layer"] == "all"].sample(frac=1, random_state=0), last])
-    units, unit = pairs_by_layer(shuffled)
-    np.testing.assert_array_equal(products_and_squares(shuffled, unit, len(units))[0][0], values)
-    pd.testing.assert_frame_equal(similarity_by_arm(shuffled, "x", 0.9), similarity_by_arm(rows, "x", 0.9))
-
-
-def test_definitions_and_pairs_are_apart():
-    values = np.random.default_rng(3).normal(0, 0.1, (2, 2, 5))
-    both = pd.concat([by_step(values), by_step(values + 0.5, definition="share")])
-    table = similarity_by_arm(both, "one", 0.95)
-    assert len(table) == 2 * 2 * len(COSINE_AND_PARTS)
-    cosines = table[table["part"] == "cosine"].set_index(["definition", "layer"])["estimate"]
-    assert list(cosines["share"] - cosines["alone"]) == pytest.approx([0.5, 0.5])
 
 
 def test_the_largest_error_of_folding_is_told_of_the_parts_that_have_it():

@@ -55,18 +55,6 @@ def test_noise_does_not_count():
     assert row["low"] < 0.5 < row["high"]
 
 
-def test_intervals_hold_the_truth():
-    rng = np.random.default_rng(1)
-    held, told = 0, 0
-    for _ in range(200):
-        steps = [sampled(rng, prompts=4, noise=0.06)[0] for _ in range(12)]
-        row = cosines_of_steps(steps, [], ["a", "b"], 0.95).iloc[0]
-        told += not np.isnan(row["estimate"])
-        held += row["low"] <= 0.5 <= row["high"]
-    assert told > 190
-    assert held / told > 0.9
-
-
 def test_gradients_of_noise_have_no_cosine():
     rng = np.random.default_rng(2)
     known = []
@@ -86,8 +74,4 @@ def test_a_norm_is_above_the_margin_of_its_mean(squares, is_known):
     steps = [np.full((1, 2, 2), float(value)) for value in squares]
     row = cosines_of_steps(steps, [], ["a", "b"], 0.95).iloc[0]
     assert (not np.isnan(row["estimate"])) == is_known
-
-
-def test_two_steps_are_too_few():
-    total = np.ones((1, 2, 2))
-    assert np.isnan(cosine_with_interval(total, np.ones((1, 2, 2, 2)), 0.95)).all()
+    assert np.isnan(cosine_with_interval(np.ones((1, 2, 2)), np.ones((1, 2, 2, 2)), 0.95)).all()  # two steps: too few
