@@ -30,10 +30,6 @@ def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-100])
 
 
-def empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
 def flip(path: Path) -> None:
     """One bit: of Parquet in the middle of the first column's values, of JSON in a character."""
     content = bytearray(path.read_bytes())
@@ -54,11 +50,7 @@ RERUN = f"delete {{root}}/{RUN} and run the workflow again, which trains it agai
         ("training", f"{RUN}/rollouts.parquet", flip, RERUN),
         ("gradients", f"{RUN}/gradients.parquet", truncate, RERUN),
         ("training", f"{RUN}/run.json", truncate, RERUN),
-        ("training", f"{RUN}/run.json", empty, RERUN),
-        *(
-            ("evaluation", ANSWERS, damage, "delete it and run the workflow again")
-            for damage in (truncate, empty, flip)
-        ),
+        ("evaluation", ANSWERS, flip, "delete it and run the workflow again"),
     ],
 )
 def test_the_analysis_names_a_damaged_file(root, rule, name, damage, remedy):
@@ -74,7 +66,6 @@ def test_the_analysis_names_a_damaged_file(root, rule, name, damage, remedy):
     ("read", "told"),
     [
         (lambda path: read_rows(path, ["a", "nope"], pc.field("a") == 1), "(no column nope)"),
-        (lambda path: read_parquet(path, ["nope"]), "(no column nope)"),
         (lambda path: read_parquet(path, ["a"], ["nope"]), "(no column nope)"),
         (lambda path: read_table(path.with_suffix(".csv")), "(Error tokenizing data. C error: Expected 1 fields"),
     ],
