@@ -85,15 +85,6 @@ def test_arms_that_cannot_be_asked_about_are_named_and_a_changed_log_of_weights_
         made_tables(tmp_path, "combination")
 
 
-def test_signals_of_an_arm_with_a_method_are_by_its_advantages(root, capsys):
-    signals = made_tables(root, "training")["signals_by_step"]
-    assert "no covariance with the total in gradients, limits" in capsys.readouterr().out
-    known = signals.dropna(subset="value").groupby(["arm", "quantity"]).size().unstack(0)
-    assert known.loc["covariance"].dropna().index.tolist() == ["static"]
-    assert known.loc["covariance_with_advantage"].notna().all()
-    assert known.loc["no_signal"].notna().all()
-
-
 def test_a_size_is_the_mean_of_the_seeds_with_an_interval_over_them():
     def squares(*values: float) -> pd.Series:
         return pd.Series(values, index=pd.RangeIndex(1, len(values) + 1))

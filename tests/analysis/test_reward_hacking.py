@@ -149,21 +149,6 @@ def test_intervals_borrow_one_degree_of_freedom():
     assert high["y"] == pytest.approx(high["x"])
 
 
-def test_an_arm_under_two_names_lends_once_and_not_to_itself():
-    values = {("x", 0): 0.1, ("x", 1): 0.3, ("x", 2): 0.9, ("y", 0): 0.0, ("y", 1): 0.4}
-
-    def high(*names):
-        index = pd.MultiIndex.from_tuples(names, names=["arm", "seed"])
-        after = pd.Series([values["x" if arm == "again" else arm, seed] for arm, seed in names], index)
-        found = changes(pd.Series(0.0, index), after, 0.95, {"x": "x", "again": "x", "y": "y"})
-        return {arm: of_arm["high"] for arm, of_arm in found.items()}
-
-    first, again, y = ([(arm, seed) for seed in of] for arm, of in (("x", (0, 1)), ("again", (0, 1, 2)), ("y", (0, 1))))
-    together = high(*first, *again, *y)
-    assert together["x"] == pytest.approx(high(*first, *y)["x"])
-    assert [together[arm] for arm in ("again", "y")] == pytest.approx([high(*again, *y)[arm] for arm in ("again", "y")])
-
-
 def test_differences_at_the_end_of_training_are_those_without_the_second_name():
     plan = MadeUpStudy(arms=ARMS, steps=STEPS).plan()
     scores = rewards({"form_only": UP, "right_only": FLAT, "penalty": DOWN})

@@ -2,7 +2,6 @@
 
 import csv
 import io
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -70,31 +69,15 @@ def test_no_csv_file_is_written_but_by_this_module():
 SCHEMA = {"by_step": columns((TEXT, "arm"), (COUNT, "step"), (NUMBER, "value")), "none": columns((TEXT, "arm"))}
 
 
-def parts(count: int, rows: int = 2000) -> Iterator[tuple[str, pd.DataFrame]]:
-    for number in range(count):
-        values = np.random.default_rng(number).normal(size=rows)
-        yield "by_step", pd.DataFrame({"value": values, "arm": f"arm{number // 3}", "step": range(rows)})
-
-
-def test_parts_make_the_table_that_the_whole_makes(tmp_path):
-    write_tables(parts(8), SCHEMA, tmp_path / "parts")
-    write_tables([("by_step", pd.concat([rows for _, rows in parts(8)]))], SCHEMA, tmp_path / "whole")
+def test_parts_make_the_table_that_the_whole_makes(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "ROWS_OF_GROUP", 5000)
+    parts = [
+        pd.DataFrame({"value": RNG.normal(size=ROWS), "arm": f"arm{number // 3}", "step": range(ROWS)})
+        for number in range(8)
+    ]
+    write_tables([("by_step", rows) for rows in parts], SCHEMA, tmp_path / "parts")
+    write_tables([("by_step", pd.concat(parts))], SCHEMA, tmp_path / "whole")
     for file in ("by_step.parquet", "by_step.csv", "none.parquet", "none.csv"):
         assert (tmp_path / "parts" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()
     assert list(pd.read_csv(tmp_path / "parts" / "by_step.csv")) == ["arm", "step", "value"]
     assert (tmp_path / "parts" / "none.csv").read_text() == '"arm"\n'
-
-
-def test_what_waits_in_memory_does_not_grow_with_the_table(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "ROWS_OF_GROUP", 5000)
-    most = []
-    for count in (10, 100):
-        held = []
-        watched = ((held.append(pa.total_allocated_bytes()), part)[1] for part in parts(count))
-        write_tables(watched, SCHEMA, tmp_path / str(count))
-        most.append(max(held) - held[0])
-    assert 0 < most[1] < 1.5 * most[0]
-    written = pd.read_parquet(tmp_path / "100" / "by_step.parquet")
-    expected = pd.concat([rows for _, rows in parts(100)], ignore_index=True)[[*written]]
-    pd.testing.assert_frame_equal(written, expected, check_dtype=False)
-    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "100" / "by_step.csv"), expected, check_dtype=False)

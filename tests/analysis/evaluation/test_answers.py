@@ -2,6 +2,7 @@
 
 import json
 from contextlib import nullcontext
+from itertools import combinations
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,16 +15,22 @@ from reward_ablation.analysis.evaluation.answers import (
     Answered,
     answered,
     difference_rows,
-    distribution_of_difference,
 )
 from reward_ablation.analysis.evaluation.metrics import MATHEMATICS, Metrics, metrics_of_study
-from reward_ablation.analysis.evaluation.question_means import QuestionMeans, question_means, runs_means
+from reward_ablation.analysis.evaluation.question_means import (
+    QuestionMeans,
+    majority_right,
+    pass_at,
+    question_means,
+    runs_means,
+)
 from reward_ablation.analysis.evaluation.stored_answers import LABELS, means_reader
-from reward_ablation.analysis.statistics.estimates import intervals, resampled_seeds
+from reward_ablation.analysis.statistics.estimates import resampled_seeds
 from reward_ablation.analysis.statistics.limits import SHARE, Limits
 from reward_ablation.analysis.statistics.seed_variance import SeedMeans
 from reward_ablation.analysis.study_file import StudyFile, read_study
 from reward_ablation.config.sections.evaluation import OF_MATHEMATICS
+from reward_ablation.config.sections.questions import sizes
 from reward_ablation.study.primary import Contrast
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_parquet
@@ -169,33 +176,6 @@ def test_arms_with_different_seeds_are_compared(own, other, estimate, seeds):
     assert (row["estimate"], row["seeds"]) == (pytest.approx(estimate), seeds)
 
 
-def test_a_seed_that_is_missing_or_added_makes_no_interval_longer():
-    """Two arms that each seed moves alike: the seeds that both have are paired, whatever else there is."""
-    rng = np.random.default_rng(0)
-    easy = rng.uniform(0.2, 0.8, 40)
-
-    def arm(seeds, gain):
-        of_seeds = {seed: easy + 0.15 * (seed % 3 - 1) + gain + rng.normal(0, 0.02, 40) for seed in seeds}
-        values = np.array([list(of_seeds.values())])
-        return Answered(["score"], list(of_seeds), values, resampled_seeds(values, "data", 200), [SHARE])
-
-    def length(own, other):
-        mean, _ = distribution_of_difference(own, other, "arm", "baseline", "data", None)
-        low, high = intervals(mean, 0.95)
-        assert low[0] <= 0.1 <= high[0]
-        return high[0] - low[0]
-
-    own, other = arm(range(3), 0.1), arm(range(3), 0.0)
-    without, two = (
-        each._replace(seeds=each.seeds[:2], values=each.values[:, :2], by_seed=each.by_seed[:, :, :2])
-        for each in (own, other)
-    )
-    assert length(without, other) <= length(without, two) + 1e-12
-    assert length(own, two) <= length(without, two) + 1e-12
-    later = arm(range(1, 4), 0.0)
-    assert distribution_of_difference(own, later, "arm", "baseline", "data", None)[0].seeds == [2]  # 1 and 2, paired
-
-
 def test_arms_added_after_a_declaration_move_no_declared_difference():
     rng = np.random.default_rng(0)
     values = {arm: rng.uniform(0.2, 0.8, (1, 2, 40)) for arm in ("arm", "baseline", "control")}
@@ -224,3 +204,29 @@ def test_the_config_knows_the_metrics_of_mathematics():
     assert {*OF_MATHEMATICS} == {*MATHEMATICS}, (
         "config/sections/evaluation.py and analysis/evaluation/metrics.py differ"
     )
+
+
+def test_pass_at_k_is_the_share_of_subsets_with_a_right_sample():
+    assert [sizes(samples) for samples in (1, 2, 6, 8)] == [[1], [1, 2], [1, 2, 4, 6], [1, 2, 4, 8]]
+    samples = [True, True, False, False, False]
+    for size in (1, 2, 3, 5):
+        expected = np.mean([any(subset) for subset in combinations(samples, size)])
+        assert pass_at(np.array([2]), 5, size)[0] == pytest.approx(expected)
+    assert pass_at(np.array([1]), 1000, 500)[0] == pytest.approx(0.5)  # it does not overflow
+
+
+@pytest.mark.parametrize(
+    ("answers", "right", "expected"),
+    [
+        (["7", "9", "9"], [True, False, False], 0.0),
+        (["1/2", "0.5", "9", "9", "8"], [True, True, False, False, False], 0.5),  # right ones are one: 2, 2, 1
+        (["7", "8", "9"], [True, False, False], 1 / 3),
+        ([None, None, "7"], [False, False, True], 1.0),  # no answer, no vote
+        ([None, None], [False, False], 0.0),
+    ],
+)
+def test_majority(answers, right, expected):
+    """Of a question, beside another one whose two answers are right, between its answers."""
+    written = pd.factorize(np.array(["7", *answers, "7"], dtype=object))[0]
+    question = np.array([1, *[0] * len(answers), 1])
+    assert majority_right(question, written, np.array([True, *right, True])).tolist() == [pytest.approx(expected), 1.0]

@@ -153,25 +153,6 @@ def test_a_replay_gives_the_weights_and_advantages_that_the_run_logged(root):
     assert logged["a"].nunique() > 1
 
 
-def test_the_gram_matrix_of_the_step_itself_can_be_asked_for(root):
-    folder = folders(root, "static")[0]
-    gradients = pd.read_parquet(folder / "gradients.parquet")
-    whole = gradients[(gradients["layer"] == "all") & (gradients["definition"] == "alone")]
-    dots = whole.set_index(["step", "component_a", "component_b"])["dot"]
-    history = read_history(folder)
-    lagged, same = (
-        replay(history, MethodSettings("upgrad", {"a": 1.0, "b": 1.0}, {"rescale": False}, source)).weights
-        for source in ("previous", "same_step")
-    )
-    for step in range(1, 9):
-        conflict = max(0.0, -dots[step, "a", "b"] / dots[step, "a", "a"])
-        assert same[step][0] == pytest.approx(1 + conflict, rel=1e-5)  # two gradients: w_1 + w_2 max(0, -G_12 / G_11)
-        if step < 8:
-            np.testing.assert_allclose(lagged[step + 1], same[step], rtol=1e-6)
-    assert lagged[1][0] == 1.0
-    assert max(same[step][0] for step in same) > 1.1
-
-
 def test_parameters_of_a_method_and_fewer_steps(root):
     asked = {"late": MethodSettings("schedule", {"a": 1.0, "c": 0.0}, {"c": {0: 0.0, 4: 2.0}})}
     found, of_two = (methods_offline(folders(root, "static")[0], asked, most_steps=most) for most in (None, 2))
@@ -181,15 +162,11 @@ def test_parameters_of_a_method_and_fewer_steps(root):
     assert of_two.steps == [1, 8]
 
 
-@pytest.mark.parametrize(
-    ("training", "method", "parameters"),
-    [
+def test_the_method_of_an_arm_of_trl():
+    for training, method, parameters in (
         ({}, "weighted_sum", {"scale_rewards": "group"}),
         ({"scale_rewards": False}, "weighted_sum", {"scale_rewards": "none"}),
-        ({"scale_rewards": "batch"}, "weighted_sum", {"scale_rewards": "batch"}),
         ({"multi_objective_aggregation": "normalize_then_sum"}, "gdpo", {}),
-    ],
-)
-def test_the_method_of_an_arm_of_trl(training, method, parameters):
-    spec = ArmSpec.read(arm_spec(weights={"a": 1, "b": 0}, training=training), "spec")
-    assert method_of_arm(spec) == MethodSettings(method, {"a": 1.0}, parameters)
+    ):
+        spec = ArmSpec.read(arm_spec(weights={"a": 1, "b": 0}, training=training), "spec")
+        assert method_of_arm(spec) == MethodSettings(method, {"a": 1.0}, parameters)
