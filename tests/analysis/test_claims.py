@@ -210,9 +210,8 @@ def test_a_verdict_follows_from_where_the_interval_lies(direction, margin, low, 
     assert verdict(claim_of(direction, margin), low, high, p_holm=0.01, confidence=0.95) == found
 
 
-@pytest.mark.parametrize(("p_holm", "ends"), [(0.05, (0.01, 0.2)), (float("nan"), (-0.2, -0.01))])
-def test_nothing_is_decided_that_does_not_hold_for_all_claims_together(p_holm, ends):
-    assert verdict(claim_of("higher"), *ends, p_holm=p_holm, confidence=0.95) == "undecided"
+def test_nothing_is_decided_that_does_not_hold_for_all_claims_together():
+    assert verdict(claim_of("higher"), 0.01, 0.2, p_holm=0.05, confidence=0.95) == "undecided"
 
 
 @pytest.mark.parametrize(("direction", "margin"), [("higher", 0.06), ("lower", 0.05), ("same", 0.18)])

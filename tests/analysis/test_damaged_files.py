@@ -11,7 +11,6 @@ import pytest
 
 from analysis.made_up import MadeUpStudy, write_tables
 from reward_ablation.analysis.reading import read_parquet, read_rows, read_table
-from reward_ablation.figures.__main__ import main as draw
 from reward_ablation.system.errors import StudyError
 from storage import fill, small_disk
 
@@ -85,16 +84,6 @@ def test_arms_with_names_that_pandas_reads_as_missing_are_read_by_their_names(tm
     table = read_table(tmp_path / "table.csv")
     assert [*table["arm"]] == ["None", "NA", "null"]
     assert [*table["value"].isna()] == [False, True, False]
-
-
-def test_a_figure_names_a_damaged_table(root):
-    path = write_tables(root, rules=["training"]) / "rewards_by_step.parquet"
-    flip(path)
-    options = ["--study", str(root / "study.json"), "--tables", str(path.parent), "--output", str(root)]
-    with pytest.raises(StudyError) as error:
-        draw(["rewards", *options])
-    assert f"rewards: {path}: truncated or changed since it was written" in str(error.value)
-    assert not (root / "rewards.pdf").exists()
 
 
 def test_a_full_disk_is_one_line_and_with_space_the_same_command_ends_well(root, tmp_path_factory):

@@ -1,5 +1,7 @@
 """Signs of reward hacking on made-up courses."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -184,3 +186,13 @@ def test_rewards_around_a_point_are_of_a_tenth_of_the_steps():
         assert found["x", 0] == pytest.approx(around(course, point)["x", 0])  # each run has a window of its own
         points = pd.Series([point], index=pd.MultiIndex.from_tuples([("y", 0)], names=["arm", "seed"]))
         assert around(pd.concat([few, course], ignore_index=True), points).to_dict() == {("y", 0): pytest.approx(mean)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [("padding", {"fall", "length"}), ("by heart", {"gap"}), ("drift", set())]
+)
+def test_the_benchmark_of_planted_hacks_finds_them(monkeypatch, kind, expected):
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+    import planted_hacks
+
+    assert planted_hacks.signs(kind, 3, np.random.default_rng(1)) == expected

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 import reward_ablation
-from reward_ablation.analysis import tables
 from reward_ablation.analysis.tables import COUNT, NUMBER, TEXT, columns, write_rows, write_tables
 
 RNG = np.random.default_rng(0)
@@ -69,8 +68,7 @@ def test_no_csv_file_is_written_but_by_this_module():
 SCHEMA = {"by_step": columns((TEXT, "arm"), (COUNT, "step"), (NUMBER, "value")), "none": columns((TEXT, "arm"))}
 
 
-def test_parts_make_the_table_that_the_whole_makes(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "ROWS_OF_GROUP", 5000)
+def test_parts_make_the_table_that_the_whole_makes(tmp_path):
     parts = [
         pd.DataFrame({"value": RNG.normal(size=ROWS), "arm": f"arm{number // 3}", "step": range(ROWS)})
         for number in range(8)

@@ -10,7 +10,6 @@ from reward_ablation.analysis.training import (
     component_correlations,
     pair_sums,
     rewards_by_step,
-    signal_rows,
     step_signals,
     thinned,
 )
@@ -18,24 +17,21 @@ from reward_ablation.analysis.training import (
 WEIGHTS = {"right": 1.0, "form": 0.5}
 
 
-def rollouts(right, form, tokens=None, weights=WEIGHTS, step=None, problems=2) -> pd.DataFrame:
+def rollouts(right, form, tokens=None, weights=WEIGHTS, problems=2) -> pd.DataFrame:
     """One step of two problems unless told otherwise; the advantage is not scaled."""
     scores = np.array([right, form], dtype=float).T
     vector = np.array(list(weights.values()))
     group = len(right) // problems
     shares = advantage_shares(scores, vector, group, "none")
-    parts = np.nan_to_num(scores * vector)
-    return pd.DataFrame(
-        {
-            "step": 1 if step is None else step,
-            "problem_id": np.repeat([f"p{n}" for n in range(problems)], group),
-            "tokens": np.arange(len(right)) if tokens is None else tokens,
-            "total": np.where(np.isnan(scores).all(axis=1), np.nan, parts.sum(axis=1)),
-            "advantage": shares.sum(axis=1),
-            **{f"score_{name}": scores[:, k] for k, name in enumerate(weights)},
-            **{f"advantage_{name}": shares[:, k] for k, name in enumerate(weights)},
-        }
+    table = pd.DataFrame({"problem_id": np.repeat([f"p{n}" for n in range(problems)], group)}).assign(
+        step=1,
+        tokens=np.arange(len(right)) if tokens is None else tokens,
+        total=np.where(np.isnan(scores).all(axis=1), np.nan, np.nan_to_num(scores * vector).sum(axis=1)),
+        advantage=shares.sum(axis=1),
     )
+    for k, name in enumerate(weights):
+        table[f"score_{name}"], table[f"advantage_{name}"] = scores[:, k], shares[:, k]
+    return table
 
 
 def test_variances_and_covariances_are_within_groups():
@@ -113,22 +109,9 @@ def test_with_one_rollout_a_problem_the_step_is_the_group():
     assert found["alike", "form"] == 0
 
 
-def test_steps_are_apart_and_in_order():
-    table = rollouts([1, 0, 1, 1], [0, 0, 0, 0], step=[2, 2, 1, 1])
-    found = step_signals(table, WEIGHTS)
-    assert list(found.index) == [1, 2]
-    assert list(found["score", "right"]) == [1, 0.5]
-    assert list(found["no_signal", ""]) == [1, 0]
-    rows = signal_rows(found)
-    assert list(rows["step"]) == sorted(rows["step"])
-    assert rows[rows["quantity"] == "no_signal"]["component"].isna().all()
-    assert len(rows) == 2 * (2 + 2 * 6)
-
-
 def test_many_steps_are_averaged():
-    columns = pd.MultiIndex.from_tuples([("score", "a")], names=["quantity", "component"])
     table = pd.DataFrame({("score", "a"): np.arange(5.0)}, index=pd.Index([1, 2, 3, 4, 7], name="step"))
-    table = table.set_axis(columns, axis="columns")
+    table.columns.names = ["quantity", "component"]
     assert thinned(table, 5) is table
     few = thinned(table, 3)
     assert list(few.index) == [2, 4, 7]
@@ -149,15 +132,11 @@ def test_signals_of_a_method_are_by_its_advantages_and_not_by_the_weighted_total
 
 
 def test_rewards_by_step():
-    rollouts = pd.DataFrame(
-        {
-            "step": [2, 2, 1, 1],
-            "score_correctness": [1.0, 0.0, 1.0, 1.0],
-            "score_format": [None, 0.5, None, None],  # a component that cannot score a rollout
-            "total": [1.0, 0.5, 1.0, 1.0],
-            "tokens": [10, 30, 20, 20],
-            "truncated": [False, True, False, False],
-        }
+    rollouts = pd.DataFrame({"step": [2, 2, 1, 1], "score_correctness": [1.0, 0.0, 1.0, 1.0]}).assign(
+        score_format=[None, 0.5, None, None],  # a component that cannot score a rollout
+        total=[1.0, 0.5, 1.0, 1.0],
+        tokens=[10, 30, 20, 20],
+        truncated=[False, True, False, False],
     )
     table = rewards_by_step(rollouts, ["correctness", "format"])
     assert list(table["step"]) == [1] * 5 + [2] * 5
@@ -187,14 +166,8 @@ def groups_of_four(seed):
 
 def test_a_correlation_by_hand():
     # deviations from the group: a -1 1 | -1 1, b -1 1 | 1 -1 and once more -1 1: products 2 - 2 + 2, squares 6 and 6
-    table = pd.DataFrame(
-        {
-            "step": [1, 1, 1, 1, 2, 2],
-            "problem_id": ["p", "p", "q", "q", "p", "p"],
-            "score_a": [0.0, 2, 5, 7, 0, 2],
-            "score_b": [0.0, 2, 9, 7, 3, 5],
-        }
-    )
+    labels = {"step": [1, 1, 1, 1, 2, 2], "problem_id": [*"ppqqpp"]}
+    table = pd.DataFrame(labels | {"score_a": [0.0, 2, 5, 7, 0, 2], "score_b": [0.0, 2, 9, 7, 3, 5]})
     found = component_correlations({0: pair_sums(table, ["a", "b"])}, "arm", 50, 0.95).iloc[0]
     assert found["estimate"] == pytest.approx(2 / 6)
     assert (found["seeds"], found["steps"]) == (1, 2)

@@ -75,16 +75,3 @@ def test_a_list_of_seeds_has_no_decisions(given):
         found = with_decisions(table(baseline, one, other), listed)
         assert found["decision"].isna().all()
         pd.testing.assert_frame_equal(found.drop(columns="decision"), table(baseline, one, other))
-
-
-def test_the_summary_says_which_look_is_next_and_what_these_answers_are_not(given):
-    study, baseline, one, other = given
-    words = " ".join(sequential(study))
-    assert f"next is look 3 of 3, with 5 seeds; open: {other} against {baseline}" in words
-    assert f"{one} against {baseline}: different with 2 seeds" in words
-    assert seeds_and_decision(study, one, baseline) == "\n2 seeds, different"
-    assert seeds_and_decision(study, baseline, one) == ""
-    assert "**Not finished:** the next start runs the next look." in words
-    listed = study.model_copy(update={"sequential": study.sequential.model_copy(update={"in_force": False})})
-    assert sequential(listed)[0].startswith("**Not the sequential answers: the study declared looks at 2, 3, 5 seeds")
-    assert sequential(study.model_copy(update={"sequential": None})) == []

@@ -22,25 +22,6 @@ def test_effects_are_means_over_steps_and_then_over_seeds():
     assert found.loc["b", ["low", "high", "interval"]].isna().all()  # known at one step of one seed
 
 
-@pytest.fixture(scope="module")
-def tables(tmp_path_factory):
-    root = tmp_path_factory.mktemp("study")
-    arms = {"both": {"a": 1.0, "b": 1.0}, "first": {"a": 1.0, "b": 0.0}}
-    MadeUpStudy(arms=arms, steps=16, rollouts=32, problems=8, sample_grams=True).write(root)
-    return made_tables(root, "gradients")
-
-
-def test_a_step_helps_what_it_is_trained_on(tables):
-    """The made-up gradients have a direction for each score: weight on a component raises it."""
-    aligned = tables["alignment"].set_index(["arm", "component"])["estimate"]
-    assert len(aligned) == 4
-    assert aligned["first", "a"] > 0.5 * aligned.max() > 3 * abs(aligned["first", "b"])
-    assert min(aligned["both", "a"], aligned["both", "b"]) > 0
-    halves = tables["similarity_by_arm"].query("part == 'split_halves'")
-    assert len(halves) == 2 * 6  # arms; by layer and over all
-    assert set(halves["steps"]) == {16}
-
-
 def test_without_gram_matrices_the_tables_are_empty_and_the_log_says_why(tmp_path, capsys):
     MadeUpStudy(steps=2).write(tmp_path)
     found = made_tables(tmp_path, "gradients")

@@ -14,7 +14,6 @@ from reward_ablation.analysis.gradients.similarity_by_arm import (
     cross_prompt_products,
     similarity_by_arm,
 )
-from reward_ablation.analysis.gradients.tables import GRADIENT_COLUMNS, similarity_by_step
 from reward_ablation.gram.similarity import inverse_norms
 
 
@@ -100,21 +99,6 @@ def test_the_largest_error_of_folding_is_told_of_the_parts_that_have_it():
         assert errors == pytest.approx(dict.fromkeys(COSINE_AND_PARTS, 0.0) | {"cosine": 5e-3, "across_blocks": 5e-3})
 
 
-def test_similarity_keeps_pairs_and_their_order():
-    labels = [
-        (1, "layers.1", "a", "a", "alone", 4.0, 1.0),
-        (1, "layers.1", "a", "b", "alone", 0.0, None),  # a zero gradient
-        (1, "layers.0", "a", "b", "alone", -2.0, -0.5),
-        (1, "layers.0", "a", "b", "share", 9.0, 0.9),
-    ]
-    gradients = pd.DataFrame(labels, columns=GRADIENT_COLUMNS[:7]).reindex(columns=[*GRADIENT_COLUMNS, "self_low"])
-    table = similarity_by_step(gradients)
-    assert list(table["layer"]) == ["layers.1", "layers.0", "layers.0"]
-    assert list(table["definition"]) == ["alone", "alone", "share"]
-    assert list(table["dot"]) == [0.0, -2.0, 9.0]
-    assert np.isnan(table["cosine"].iloc[0])
-
-
 def sampled(rng, prompts=8, noise=1.0, truth=0.5, numbers=400):
     """Products of two gradients of cosine `truth` in expectation; both have the noise of each prompt."""
     a, b = np.zeros((2, numbers))
@@ -155,19 +139,6 @@ def test_noise_does_not_count():
     assert row["layer"] == "all"
     assert row["estimate"] == pytest.approx(0.5, abs=0.1)
     assert row["low"] < 0.5 < row["high"]
-
-
-def test_gradients_of_noise_have_no_cosine():
-    rng = np.random.default_rng(2)
-    known = []
-    for _ in range(100):
-        steps = []
-        for rows in rng.normal(size=(8, 8, 300)):
-            coefficients, labels = np.repeat(np.eye(2), 4, axis=1), np.tile(np.arange(4), 2)
-            total = cross_prompt_products(rows @ rows.T, coefficients, coefficients, labels)
-            steps.append(total[None])
-        known.append(not np.isnan(cosines_of_steps(steps, [], ["a", "b"], 0.95)["estimate"].iloc[0]))
-    assert np.mean(known) < 0.05
 
 
 @pytest.mark.parametrize(("squares", "is_known"), [([2, 3, 6], False), ([3, 3.5, 4.5], True)])

@@ -34,21 +34,19 @@ class Policy:
     shared: np.ndarray
     scores: np.ndarray  # (PROMPTS, ACTIONS, K)
 
-    def chances(self) -> np.ndarray:
-        logits = np.exp(self.own + self.shared)
+    def chances(self, own=0.0, shared=0.0) -> np.ndarray:
+        """After a step of `own` and `shared`."""
+        logits = np.exp(self.own + own + self.shared + shared)
         return logits / logits.sum(axis=1, keepdims=True)
 
-    def expected_scores(self) -> np.ndarray:
-        return np.einsum("pa,pak->k", self.chances(), self.scores) / PROMPTS
+    def expected_scores(self, *step) -> np.ndarray:
+        return np.einsum("pa,pak->k", self.chances(*step), self.scores) / PROMPTS
 
     def log_gradient(self, prompt: int, action: int) -> tuple[np.ndarray, np.ndarray]:
         """Gradient of the log-probability of an answer, by layer."""
         gradient = np.zeros((PROMPTS, ACTIONS))
         gradient[prompt] = np.eye(ACTIONS)[action] - self.chances()[prompt]
         return gradient.ravel(), gradient[prompt]
-
-    def stepped(self, own: np.ndarray, shared: np.ndarray) -> Policy:
-        return Policy(self.own + own.reshape(PROMPTS, ACTIONS), self.shared + shared, self.scores)
 
 
 @dataclass
@@ -93,8 +91,8 @@ def make_run(folder: Path, group: int = 8, blocks: int = 1, seed: int = 0, gaps:
     rollouts["rollout"] = np.tile(np.arange(group), PROMPTS)
     rollouts = rollouts.assign(**{f"score_{name}": given[:, k] for k, name in enumerate(NAMES)})
     rollouts = rollouts.assign(**{f"advantage_{name}": shares[:, k] for k, name in enumerate(NAMES)})
-    other = rollouts.assign(step=8)
-    write_parquet(pd.concat([rollouts, other]).sample(frac=1, random_state=0), folder / "rollouts.parquet")
+    two_steps = pd.concat([rollouts, rollouts.assign(step=8)]).sample(frac=1, random_state=0)
+    write_parquet(two_steps, folder / "rollouts.parquet")
     write_json({"spec": arm_spec(weights=OWN, training=training)}, folder / "run.json")
     tables = []
     order = rng.permutation(size)
@@ -161,19 +159,17 @@ def test_intervals_of_effects_leave_out_a_prompt_at_a_time(tmp_path, masked):
         error = (3 / 4 * np.sum((np.array(estimates) - np.mean(estimates)) ** 2)) ** 0.5
         row = found.loc[("all", name)]
         assert row["self"] + row["same_prompt"] + row["cross_prompt"] == pytest.approx(row["effect"])
-        assert row["effect"] == pytest.approx(
-            found.loc[("own", name), "effect"] + found.loc[("shared", name), "effect"]
-        )
+        assert row["effect"] == pytest.approx(sum(found.loc[(layer, name), "effect"] for layer in ("own", "shared")))
         step = -shares @ rows
         mean = gradients[counted].mean(axis=0)
         assert row["effect"] == pytest.approx(mean @ step, abs=3e-3 * abs(found["effect"]).max())
         assert row["per_length"] == pytest.approx(row["effect"] / np.linalg.norm(step), rel=2e-3)
         margin = 3.182446 * error  # Student's t with 3 degrees of freedom, .975
-        assert row["per_length_high"] - row["per_length"] == pytest.approx(margin, rel=0.02)
-        assert row["per_length"] - row["per_length_low"] == pytest.approx(margin, rel=0.02)
+        ends = row["per_length_high"] - row["per_length"], row["per_length"] - row["per_length_low"]
+        assert ends == pytest.approx((margin, margin), rel=0.02)
 
 
-@pytest.mark.parametrize("weights", [OWN, OTHER, {"length": 1.0}])
+@pytest.mark.parametrize("weights", [OWN, OTHER])
 def test_effects_are_what_a_small_step_does_to_the_expected_scores(tmp_path, weights):
     """Finite differences of the expected scores, which are known for this policy, along the step.
 
@@ -181,13 +177,11 @@ def test_effects_are_what_a_small_step_does_to_the_expected_scores(tmp_path, wei
     """
     run = make_run(tmp_path, group=20, training={"scale_rewards": "none"})
     found = what_if(weights, read_measured_step(tmp_path, 7)).effect.set_index(["layer", "component"]).loc["all"]
-    direction = run.direction(weights)
-    rate = 1e-4
-    after = run.policy.stepped(*(rate * part for part in direction)).expected_scores()
-    true = (after - run.policy.expected_scores()) / rate
+    own, shared = run.direction(weights)
+    after = run.policy.expected_scores(1e-4 * own.reshape(PROMPTS, ACTIONS), 1e-4 * shared)
+    true = (after - run.policy.expected_scores()) / 1e-4
     assert list(found.loc[NAMES, "effect"] * 19 / 20) == pytest.approx(list(true), abs=2e-3 * np.abs(true).max())
-    rewarded = max(weights, key=lambda name: weights[name])
-    assert found.loc[rewarded, "effect"] > 0
+    assert found.loc[max(weights, key=weights.get), "effect"] > 0
 
 
 def test_a_step_of_a_larger_generation_batch_has_its_advantages(tmp_path):
@@ -212,14 +206,6 @@ def test_a_step_of_a_larger_generation_batch_has_its_advantages(tmp_path):
     assert found.similarity["cosine"].isna().all()
 
 
-def other_advantage(rows):
-    return rows.assign(advantage_length=rows["advantage_length"] * 1.1)
-
-
-def twice(rows):
-    return pd.concat([rows, rows])
-
-
 @pytest.mark.parametrize(
     ("weights", "step", "families", "change", "told"),
     [
@@ -227,8 +213,8 @@ def twice(rows):
         ({"format": float("nan")}, 7, None, None, "weights.format: nan is not a finite number"),
         (OWN, 6, None, None, "step 6 was not measured"),
         (OWN, 7, ["all_tokens", "last_token"] * 16, None, "has gradients of last_token; other weights"),
-        (OWN, 7, None, other_advantage, "do not follow from its scores"),
-        (OWN, 7, None, twice, "a problem occurs twice"),
+        (OWN, 7, None, lambda rows: rows.assign(advantage_length=9.0), "do not follow from its scores"),
+        (OWN, 7, None, lambda rows: pd.concat([rows, rows]), "a problem occurs twice"),
     ],
 )
 def test_what_cannot_be_answered_is_refused(tmp_path, weights, step, families, change, told):

@@ -187,22 +187,6 @@ def test_the_rest_is_no_difference_between_questions():
     assert found.least[0] == pytest.approx(0.5 * np.sqrt(0.5 / 2))  # half of the residual's standard error
 
 
-def test_intervals_hold_the_truth():
-    """400 studies of two arms whose seeds and questions differ: at least 93 % (standard error 1.1)."""
-    rng = np.random.default_rng(2)
-    studies, questions = 400, 60
-    difficulty = rng.normal(0, 0.2, (studies, 1, questions))
-
-    def arm(count: int) -> Sample:
-        level, rest = rng.normal(0, 0.1, (studies, count, 1)), rng.normal(0, 0.3, (studies, count, questions))
-        values = difficulty + level + rest
-        return Sample(values, resampled_seeds(values, "data", 200))
-
-    limits = (np.full(studies, -np.inf), np.full(studies, np.inf))
-    low, high = intervals(distribution_of_unpaired_difference(arm(2), arm(5), "data", limits), 0.95)
-    assert np.mean((low <= 0) & (high >= 0)) >= 0.93
-
-
 def test_unknown_means_are_left_out_and_a_column_of_nothing_else_has_no_interval():
     low, high = percentile_interval(np.array([[np.nan, 1.0, np.nan], [np.nan, 3.0, 2.0]]), 0.5)
     assert np.isnan([low[0], high[0]]).all()
@@ -210,8 +194,32 @@ def test_unknown_means_are_left_out_and_a_column_of_nothing_else_has_no_interval
     assert (low[2], high[2]) == (2.0, 2.0)
 
 
-def test_without_ends_of_an_interval_nothing_is_tested():
-    mean = of(np.random.default_rng(0).random((2, 3, 20)))
-    mean.deviations[:, 0] = np.nan
-    for p in (p_values(mean), p_values(mean, 0.9), p_equivalent(mean, 0.1)):
-        assert np.isnan(p).tolist() == [True, False]
+@pytest.mark.slow
+def test_intervals_hold_the_truth():
+    """Simulated studies with the true mean 0; `benchmarks/coverage.py` has more. A share of 2,000 varies by .005."""
+    rng, held, kept = np.random.default_rng(5), [], []
+    for batch in map(str, range(10)):
+        values = rng.normal(0, 0.02, (200, 5, 1)) + rng.normal(0, 0.4, (200, 1, 300))
+        values = values + rng.normal(0, 0.3, (200, 5, 300))
+        mean = distribution(values, resampled_seeds(values, batch, 1000), batch, UNLIMITED)
+        low, high = intervals(mean, 0.95)
+        held.append((low <= 0) & (high >= 0))
+        kept.append(p_values(mean) >= 0.05)
+    assert 0.93 <= np.mean(held) <= 0.97
+    assert abs(np.mean(held) - np.mean(kept)) < 0.002  # p below .05 where the interval leaves out 0
+    right = (np.random.default_rng(0).random((2000, 1, 300)) < 0.97).astype(float)
+    low, high = intervals(of(right), 0.95)  # of one seed
+    assert 0.93 <= ((low <= 0.97) & (high >= 0.97)).mean() <= 0.97
+
+
+def test_intervals_of_unpaired_arms_hold_the_truth():
+    """400 studies of two arms whose seeds and questions differ: at least 93 % (standard error 1.1)."""
+    rng = np.random.default_rng(2)
+    difficulty = rng.normal(0, 0.2, (400, 1, 60))
+
+    def arm(seeds: int) -> Sample:
+        values = difficulty + rng.normal(0, 0.1, (400, seeds, 1)) + rng.normal(0, 0.3, (400, seeds, 60))
+        return Sample(values, resampled_seeds(values, "data", 200))
+
+    low, high = intervals(distribution_of_unpaired_difference(arm(2), arm(5), "data", UNLIMITED), 0.95)
+    assert np.mean((low <= 0) & (high >= 0)) >= 0.93
