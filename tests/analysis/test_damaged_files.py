@@ -12,10 +12,8 @@ import pytest
 from analysis.made_up import MadeUpStudy, write_tables
 from reward_ablation.analysis.reading import read_parquet, read_rows, read_table
 from reward_ablation.system.errors import StudyError
-from storage import fill, small_disk
 
 RUN = "runs/first-00000000/seed1"
-RULES = ["provenance", "training", "evaluation"]
 ANSWERS = "evaluation/first-00000000/seed1/gsm8k_test.parquet"
 
 
@@ -84,17 +82,3 @@ def test_arms_with_names_that_pandas_reads_as_missing_are_read_by_their_names(tm
     table = read_table(tmp_path / "table.csv")
     assert [*table["arm"]] == ["None", "NA", "null"]
     assert [*table["value"].isna()] == [False, True, False]
-
-
-def test_a_full_disk_is_one_line_and_with_space_the_same_command_ends_well(root, tmp_path_factory):
-    with small_disk(tmp_path_factory.mktemp("mounted") / "disk", "1m") as disk:
-        filler = fill(disk, leave=12288)
-        with pytest.raises(StudyError) as error:
-            write_tables(root, disk / "tables", RULES)
-        assert str(error.value).startswith(f"{disk / 'tables'}: No space left on device; what is done is kept")
-        assert not list(disk.rglob("*.tmp"))
-        filler.unlink()
-        write_tables(root, disk / "tables", RULES)
-        write_tables(root, rules=RULES)
-        tables = sorted((root / "tables").iterdir())
-        assert [path.read_bytes() for path in tables] == [(disk / "tables" / path.name).read_bytes() for path in tables]

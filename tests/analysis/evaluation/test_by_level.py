@@ -75,13 +75,7 @@ def test_few_questions_count_by_their_own_degrees_of_freedom(study):
     assert widths.between(1, 1.1).all()  # .93 with the degrees of all questions
 
 
-def test_without_two_groups_there_is_no_row(study):
-    found, root, read = study
-    problems = pd.read_parquet(root / found.questions[found.primary.dataset]).assign(level=None, subject="algebra")
-    write_parquet(problems, root / found.questions[found.primary.dataset])
-    assert differences_by_level(found, root, read) == []
-
-
 def test_groups_are_in_the_order_of_their_values():
     levels = pd.Series(np.repeat([10.0, 9.0, np.nan, 2.0], [FEWEST, FEWEST, FEWEST, FEWEST - 1]))
     assert [group.name for group in groups_of("level", levels)] == ["9", "10"]
+    assert groups_of("level", levels[levels != 9]) == []  # one group
