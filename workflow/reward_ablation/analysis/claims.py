@@ -62,11 +62,7 @@ def write(study: StudyFile, options: Namespace) -> None:
 
 
 def claims_table(study: StudyFile, root: Path, by_run: pd.DataFrame) -> pd.DataFrame:
-    """All claims in the study's order; differences as in `paired_differences`, Holm's correction over all of them.
-
-    A claim on a contrast of a sequential study has the numbers of its last look. The table evaluation_by_run, `by_run`,
-    gives the seed means.
-    """
+    """All claims in the study's order, with Holm's correction over all of them; `by_run` gives the seed means."""
     answers = answers_reader(study, means_reader(study, root))
     records = read_runs(study, root)
     values = {folder: quantities(record.model_dump()) for folder, record in records.items()}
@@ -101,11 +97,9 @@ def claim_row(
 
 
 def with_last_look(row: pd.DataFrame, claim: Claim, study: StudyFile) -> pd.DataFrame:
-    """A claim's row; of a contrast with looks, with its repeated interval and a p-value that holds for all looks.
-
-    A look tests whether there is a difference: its p-value is also corrected for the contrasts. A claim with a margin
-    has its own test, corrected by Bonferroni for the planned looks, which holds for every rule of stopping.
-    """
+    """A claim's row; of a contrast with looks, with its repeated interval and a p-value that holds for all looks."""
+    # A look tests whether there is a difference: its p-value is also corrected for the contrasts. A claim with a
+    # margin has its own test, corrected by Bonferroni for the planned looks, which holds for every rule of stopping.
     last_look = study.last_look(claim)
     if last_look is None or study.sequential is None:
         return row
@@ -151,9 +145,7 @@ def verdict(claim: Claim, low: float, high: float, p_holm: float, confidence: fl
 
 
 def p_of_ends(claim: Claim, difference: Distribution, metric: int) -> float:
-    """One minus the confidence at which the interval would just reach the nearer end of what is claimed.
-
-    For a difference between two ends it is twice the p-value of two one-sided tests (Schuirmann 1987): here the
-    interval at the full confidence must lie inside. `metric` is the index of the claim's metric in `difference`.
-    """
+    """One minus the confidence at which the interval of a `metric` (its index) just reaches the nearer claimed end."""
+    # Between two ends it is twice the p-value of two one-sided tests (Schuirmann 1987), as the interval at the full
+    # confidence must lie inside.
     return max(float(p_values(difference, end)[metric]) for end in claimed(claim) if math.isfinite(end))
