@@ -167,7 +167,7 @@ def test_difference_is_paired_by_seed_and_question():
     [
         # the base is right in three quarters of the sampled answers, the better one in all; all seeds count
         ({0: BETTER, 1: SAMPLED}, {5: SAMPLED, 6: SAMPLED, 7: BETTER}, 0.25 / 2 - 0.25 / 3, 2),
-        ({1: BETTER}, {0: SAMPLED, 1: SAMPLED}, 0.25, 1),  # an arm with one seed is compared with the same seed
+        ({1: BETTER}, {0: BETTER, 1: SAMPLED}, 0.25, 1),  # an arm with one seed is compared with the same seed
     ],
     ids=["no common seed", "one seed"],
 )

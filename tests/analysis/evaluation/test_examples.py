@@ -32,6 +32,7 @@ def test_rows_are_the_base_model_and_the_first_seed_of_each_arm(tmp_path):
     for _, rows in table.groupby("problem_id"):
         assert rows["arm"].tolist() == ["base", *study.arm_names]
         assert rows["seed"].fillna(-1).tolist() == [-1, 3, 3, 3, 3]
+    assert table["scores"].isna().all()  # no metrics of its own
     assert table[["problem_id", "question"]].iloc[0].tolist() == ["gsm8k_test:0", "What is 0?"]
     run = study.runs_of("format_only")[0]
     answers = pd.read_parquet(tmp_path / study.answers_file("gsm8k_test", run.name)).query("mode == 'greedy'")

@@ -108,6 +108,7 @@ def test_scores_against_the_others_of_their_group():
     against = leave_one_out_scores(scores, 3)
     # 1 - (0 + 5) / 2 and so on; 2 - 4; one score alone has nothing to stand against
     assert list(against[:, 0]) == pytest.approx([-1.5, -3.0, 4.5, -2.0, 0.0, 2.0, 0.0, 0.0, 0.0])
+    assert leave_one_out_scores(np.array([[1.0], [0.0], [5.0], [2.0]]), 2)[:, 0].tolist() == [1, -1, 3, -3]
     # Groups of one stand against the batch: 1 - (0 + 5) / 2 and so on; 0 - 4 and 4 - 0.
     single = np.array([[1.0, 0.0], [0.0, 4.0], [5.0, nan]])
     np.testing.assert_allclose(leave_one_out_scores(single, 1), [[-1.5, -4.0], [-3.0, 4.0], [4.5, 0.0]])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from argparse import Namespace
-from collections.abc import Container
 from pathlib import Path
 
 import numpy as np
@@ -72,9 +71,11 @@ def claims_table(study: StudyFile, root: Path, by_run: pd.DataFrame) -> pd.DataF
         models = by_run[by_run["dataset"] == claim.dataset]
         if last_look := study.last_look(claim):  # later seeds were run for other contrasts, or for the next look
             seeds = range(last_look[0].seeds)
-            own, other, models = of_seeds(own, seeds), of_seeds(other, seeds), models[models["seed"].isin(seeds)]
+            own, other = (arm.of_seeds([seed for seed in arm.seeds if seed in seeds]) for arm in (own, other))
+            models = models[models["seed"].isin(seeds)]
         means = lent_to_declared(seed_means(models, study)[claim.mode], study, claim.arm, claim.against)
-        other = for_seeds(other, own.seeds) if claim.against == BASE else other
+        if claim.against == BASE:  # it has no seed: its answers count for each of the arm's
+            other = other.of_seeds([None] * len(own.seeds))._replace(seeds=own.seeds)
         runs, runs_against = study.runs_of(claim.arm), study.runs_of(claim.against)
         provenance = difference_in_provenance(runs, runs_against, values) if runs_against else None  # BASE has no runs
         row = claim_row(claim, own, other, means, study.confidence)
@@ -107,25 +108,6 @@ def with_last_look(row: pd.DataFrame, claim: Claim, study: StudyFile) -> pd.Data
     over_looks = np.minimum(1.0, row["p"] * len(study.sequential.looks))
     measured = {name: getattr(at_look, name) for name in ("estimate", "low", "high", "seeds")}
     return row.assign(**measured, p=over_looks if claim.margin else at_look.p_holm)
-
-
-def for_seeds(base: Answered, seeds: list[int | None]) -> Answered:
-    """The base model's answers, repeated for each of an arm's seeds, since the base model has no seed."""
-    return base._replace(
-        seeds=seeds,
-        values=np.repeat(base.values, len(seeds), axis=1),
-        by_seed=np.repeat(base.by_seed, len(seeds), axis=2),
-    )
-
-
-def of_seeds(answers: Answered, seeds: Container[int | None]) -> Answered:
-    """An arm's answers by the models of some seeds."""
-    chosen = [number for number, seed in enumerate(answers.seeds) if seed in seeds]
-    return answers._replace(
-        seeds=[answers.seeds[number] for number in chosen],
-        values=answers.values[:, chosen],
-        by_seed=answers.by_seed[:, :, chosen],
-    )
 
 
 def judged(table: pd.DataFrame, study: StudyFile) -> pd.DataFrame:

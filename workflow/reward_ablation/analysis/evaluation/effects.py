@@ -295,13 +295,13 @@ def sums_of_arms(
     for arm in arms:
         coefficients = np.array([effect.coefficients.get(arm, 0.0) for effect in allowed])
         for mode, of_mode in answers(dataset, arm).items():
-            chosen = [of_mode.seeds.index(seed) for seed in seeds]
-            values = np.multiply.outer(coefficients, of_mode.values[:, chosen])
+            of_mode = of_mode.of_seeds(seeds)
+            values = np.multiply.outer(coefficients, of_mode.values)
             # `by_seed`, means over resampled questions, is in float32 and stays so.
-            by_seed = np.multiply.outer(coefficients.astype(np.float32), of_mode.by_seed[:, :, chosen])
+            by_seed = np.multiply.outer(coefficients.astype(np.float32), of_mode.by_seed)
             sizes = np.abs(values.mean(axis=(2, 3)))
             if mode not in sums:
-                zero = of_mode._replace(seeds=[*seeds], values=values[0] * 0, by_seed=by_seed[0] * 0)
+                zero = of_mode._replace(values=values[0] * 0, by_seed=by_seed[0] * 0)
                 sums[mode] = [zero for _ in allowed]
             sums[mode] = [
                 total._replace(
