@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, product
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +70,6 @@ def advantage_shares(
 ) -> np.ndarray:
     """Parts of the advantages as TRL makes them; each `group` consecutive rows are a group."""
     return shares(scores, np.arange(len(scores)) // group, weights, 1e-4, aggregation, scale)
-
-
-def read_spec(spec: dict[str, Any]) -> ArmSpec:
-    return ArmSpec.read(spec, "spec")
 
 
 def combined(rollouts: pd.DataFrame, gradients: pd.DataFrame, spec: ArmSpec) -> tuple[pd.DataFrame, pa.Table]:
@@ -182,18 +178,14 @@ class MadeUpStudy:
         plan = self.plan()
         write_json(plan, root / "study.json")
         (root / "data").mkdir(parents=True, exist_ok=True)
-        problems = pd.DataFrame({"id": ["gsm8k:0"], "question": ["How many?"]})
-        write_parquet(problems, root / "data" / "train.parquet")
+        write_parquet(pd.DataFrame({"id": ["gsm8k:0"], "question": ["How many?"]}), root / "data" / "train.parquet")
         for number, run in enumerate(plan["runs"]):
-            rng = np.random.default_rng([7, number])
-            folder = root / run["folder"]
-            weights = self.weights_in(run["arm"])
+            rng, folder, weights = np.random.default_rng([7, number]), root / run["folder"], self.weights_in(run["arm"])
             level = rng.normal(0, 0.03)
-            rollouts = self._rollouts(rng, weights, level)
+            rollouts, gradients = self._rollouts(rng, weights, level), self._gradients(rng, weights)
             measured = run["arm"] not in self.unmeasured
-            gradients = self._gradients(rng, weights)
             if run["arm"] in self.methods:
-                rollouts, log = combined(rollouts, gradients, read_spec(run["spec"]))
+                rollouts, log = combined(rollouts, gradients, ArmSpec.read(run["spec"], "spec"))
                 write_parquet(log, folder / "weights.parquet")
             write_parquet(rollouts, folder / "rollouts.parquet")
             write_parquet(gradients if measured else gradients.iloc[:0], folder / "gradients.parquet")
@@ -231,11 +223,7 @@ class MadeUpStudy:
             "wall_seconds": 61.5,
             "gpu_hours": 0.0,
             "steps": self.steps,
-            "files": {
-                name: sha256(folder / name)
-                for name in ("rollouts.parquet", "gradients.parquet", "weights.parquet")
-                if (folder / name).exists()
-            },
+            "files": {file.name: sha256(file) for file in folder.glob("*.parquet") if "gram" not in file.name},
         }
 
     def _rollouts(self, rng: np.random.Generator, weights: dict[str, float], level: float) -> pd.DataFrame:
@@ -294,16 +282,10 @@ class MadeUpStudy:
     def _gradients(self, rng: np.random.Generator, weights: dict[str, float]) -> pd.DataFrame:
         measured = range(1, self.steps + 1, self.gradients_every) if self.gradients_every else []
         pairs = list(combinations_with_replacement(weights, 2))
-        labels = pd.DataFrame(
-            [
-                (step, layer, a, b, definition, depth)
-                for step in measured
-                for depth, layer in enumerate(self.layer_names)
-                for definition in ("alone", "share")
-                for a, b in pairs
-            ],
-            columns=["step", "layer", "component_a", "component_b", "definition", "depth"],
-        ).astype({"step": int, "depth": int})
+        places = product(measured, enumerate(self.layer_names), ("alone", "share"), pairs)
+        rows = [(step, layer, a, b, definition, depth) for step, (depth, layer), definition, (a, b) in places]
+        names = ["step", "layer", "component_a", "component_b", "definition", "depth"]
+        labels = pd.DataFrame(rows, columns=names).astype({"step": int, "depth": int})
         turning = np.cos(3 * labels["step"] / self.steps + labels["component_a"].map(weights).astype(float))
         turning *= 0.3 + 0.7 * labels["depth"] / len(self.layer_names)
         noise = rng.normal(0, [[0.05], [0.03], [0.02]], (3, len(labels)))

@@ -32,30 +32,22 @@ def tables(root):
     return made_tables(root, "combination")
 
 
-def test_weights_are_those_of_the_arms_with_a_method(tables):
+def test_weights_are_those_of_the_arms_with_a_method_and_sizes_of_all_arms(tables):
+    sizes = tables["advantage_size"].set_index("arm")
+    assert sizes.index.tolist() == list(ARMS)
+    assert (sizes["low"] <= sizes["estimate"]).all()
     weights = tables["method_weights"]
     assert weights["arm"].unique().tolist() == ["gradients", "limits"]
     of_b = weights[(weights["arm"] == "limits") & (weights["component"] == "b")].sort_values("step")
     assert of_b["weight"].tolist()[:6] == pytest.approx([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
 
 
-def test_sizes_are_of_all_arms(tables):
-    sizes = tables["advantage_size"].set_index("arm")
-    assert sizes.index.tolist() == list(ARMS)
-    assert sizes.loc["static", "ratio"] == pytest.approx(1.0)
-    assert (sizes["low"] <= sizes["estimate"]).all()
-
-
 def test_the_baseline_would_have_done_what_it_did(tables):
     offline = tables["methods_offline"]
     assert offline["arm"].unique().tolist() == ["static"]
-    own = offline[offline["method"] == "static"].set_index(["quantity", "component"])["estimate"]
-    assert own[("cosine", None)] == pytest.approx(1.0, abs=1e-6)
-    assert own[("length", None)] == pytest.approx(1.0, abs=1e-6)
-    assert own.loc["gain"].tolist() == pytest.approx([0.0, 0.0], abs=1e-6)
-    other = offline[(offline["method"] == "gradients") & (offline["quantity"] == "cosine")]["estimate"].item()
-    assert -1 <= other < 0.9999
-    assert own.loc["gain"].notna().all()
+    cosines = offline[offline["quantity"] == "cosine"].set_index("method")["estimate"]
+    assert cosines["static"] == pytest.approx(1.0, abs=1e-6)
+    assert -1 <= cosines["gradients"] < 0.9999
     alone = offline[offline["method"] == "limits"].set_index(["quantity", "component"])["by_weights"]
     assert alone.loc["gain"].to_dict() == pytest.approx({"a": 1 / 3, "b": -1 / 3})
     assert alone["cosine"].isna().all()
@@ -93,66 +85,39 @@ def test_arms_that_cannot_be_asked_about_are_named_and_a_changed_log_of_weights_
         made_tables(tmp_path, "combination")
 
 
-def test_signals_of_an_arm_with_a_method_are_by_its_advantages(root, capsys):
-    signals = made_tables(root, "training")["signals_by_step"]
-    assert "no covariance with the total in gradients, limits" in capsys.readouterr().out
-    known = signals.dropna(subset="value").groupby(["arm", "quantity"]).size().unstack(0)
-    assert known.loc["covariance"].dropna().index.tolist() == ["static"]
-    assert known.loc["covariance_with_advantage"].notna().all()
-    assert known.loc["no_signal"].notna().all()
+def test_a_size_is_the_mean_of_the_seeds_with_an_interval_over_them():
+    def squares(*values: float) -> pd.Series:
+        return pd.Series(values, index=pd.RangeIndex(1, len(values) + 1))
 
-
-#: Student's t of one degree of freedom at 97.5 %.
-T_OF_TWO_SEEDS = 12.706204736
-
-
-def squares(*values: float) -> pd.Series:
-    return pd.Series(values, index=pd.RangeIndex(1, len(values) + 1))
-
-
-def test_squares_are_means_over_all_completions_of_a_step():
     rollouts = pd.DataFrame({"seed": [7, 7, 7, 7, 0], "step": [1, 1, 2, 2, 2], "advantage": [1.0, -1.0, 3.0, 0.0, 2.0]})
     found = {seed: of_seed.to_dict() for seed, of_seed in mean_squares(rollouts).items()}
     assert found == {7: {1: 1.0, 2: 4.5}, 0: {2: 4.0}}
-
-
-def test_a_size_is_the_mean_of_the_seeds_with_an_interval_over_them():
-    # sizes 1 and 3 in the arm, 1 and 1 in the baseline
-    table = advantage_size(
-        {"base": {0: squares(1, 1), 1: squares(1, 1)}, "arm": {0: squares(1, 1), 1: squares(9, 9)}}, "base", 0.95
-    ).set_index("arm")
+    # sizes 1 and 3 in the arm, 1 and 1 in the baseline, none in the last one
+    of_arms = {"base": {0: squares(1, 1), 1: squares(1, 1)}, "arm": {0: squares(1, 1), 1: squares(9, 9)}}
+    table = advantage_size(of_arms | {"none": {0: squares(0, 0)}}, "base", 0.95).set_index("arm")
+    assert table.loc["none", "estimate"] == 0.0
+    assert np.isnan(table.loc["none", "ratio"])
     arm = table.loc["arm"]
+    t_of_two_seeds = 12.706204736  # Student's t of one degree of freedom at 97.5 %
     assert arm["estimate"] == pytest.approx(2.0)
-    assert arm["high"] == pytest.approx(2 + T_OF_TWO_SEEDS)  # the standard error is 1
+    assert arm["high"] == pytest.approx(2 + t_of_two_seeds)  # the standard error is 1
     assert arm["low"] == 0.0  # a size is not below 0
     assert arm["ratio"] == pytest.approx(math.sqrt(3))  # geometric mean of 1 and 3
-    assert math.log(arm["ratio_high"]) == pytest.approx(math.log(3) / 2 * (1 + T_OF_TWO_SEEDS))
+    assert math.log(arm["ratio_high"]) == pytest.approx(math.log(3) / 2 * (1 + t_of_two_seeds))
     assert (arm["seeds"], arm["steps"], arm["interval"]) == (2, 2, "seeds")
-    assert table.loc["base", ["ratio", "ratio_low", "ratio_high"]].tolist() == [1.0, 1.0, 1.0]
-
-
-def test_one_seed_has_an_interval_over_its_steps():
-    one = advantage_size({"arm": {0: squares(*[1.0, 1.2] * 50)}}, "arm", 0.95).loc[0]
-    assert one["interval"] == "steps"
-    assert one["estimate"] == pytest.approx(math.sqrt(1.1))
-    assert one["low"] < one["estimate"] < one["high"]
-    assert one["high"] - one["low"] < 0.05
-
-
-def test_an_arm_without_advantages_has_a_size_and_no_ratio():
-    table = advantage_size({"base": {0: squares(1, 1)}, "arm": {0: squares(0, 0)}}, "base", 0.95).set_index("arm")
-    assert table.loc["arm", "estimate"] == 0.0
-    assert np.isnan(table.loc["arm", "ratio"])
-
-
-def log(weights: list[float], conflicts: float = np.nan) -> pd.DataFrame:
-    """A run's log of one component."""
-    steps = range(1, len(weights) + 1)
-    columns = {"step": steps, "component": "a", "weight": weights, "conflicts": conflicts, "dead": 0.25}
-    return pd.DataFrame(columns).assign(advantage_rms=0.5)
 
 
 def test_steps_have_the_range_of_the_seeds_and_the_run_an_interval():
+    def log(weights: list[float]) -> pd.DataFrame:
+        """A run's log of one component."""
+        columns = {"step": range(1, len(weights) + 1), "component": "a", "weight": weights, "conflicts": np.nan}
+        return pd.DataFrame(columns).assign(dead=0.25, advantage_rms=0.5)
+
+    of_four = pd.concat([log([value, 7.0]) for value in (1.0, 2.0, 3.0, 6.0)])  # generations of a step
+    assert method_weights({0: of_four}, "arm", 0.95)["weight"].tolist() == [3.0, 7.0, 5.0]
+    many = method_weights({0: log([*range(1, 2 * MOST_STEPS + 1)])}, "arm", 0.95)
+    assert len(many) == MOST_STEPS + 1  # and one of the run
+    assert many[["step", "weight"]].iloc[0].tolist() == [2, 1.5]
     table = method_weights({0: log([1.0, 2.0]), 1: log([3.0, 4.0])}, "arm", 0.95)
     weights = table[["step", "weight", "weight_low", "weight_high", "interval"]]
     assert weights.iloc[:2].to_numpy().tolist() == [[1, 2.0, 1.0, 3.0, RANGE], [2, 3.0, 2.0, 4.0, RANGE]]
@@ -164,17 +129,3 @@ def test_steps_have_the_range_of_the_seeds_and_the_run_an_interval():
         [2.5, -10.206, 15.206], abs=1e-3
     )
     assert table["dead"].tolist() == [0.25] * 3
-    assert table["conflicts"].isna().all()
-
-
-def test_a_step_of_several_generations_has_their_mean():
-    of_four = pd.concat([log([value, 7.0]) for value in (1.0, 2.0, 3.0, 6.0)])
-    table = method_weights({0: of_four}, "arm", 0.95)
-    assert table["weight"].tolist() == [3.0, 7.0, 5.0]
-
-
-def test_many_steps_are_averaged():
-    table = method_weights({0: log([*range(1, 2 * MOST_STEPS + 1)])}, "arm", 0.95)
-    assert len(table) == MOST_STEPS + 1
-    assert table["weight"].iloc[0] == 1.5
-    assert table["step"].iloc[0] == 2

@@ -11,12 +11,9 @@ import pytest
 
 from analysis.made_up import MadeUpStudy, write_tables
 from reward_ablation.analysis.reading import read_parquet, read_rows, read_table
-from reward_ablation.figures.__main__ import main as draw
 from reward_ablation.system.errors import StudyError
-from storage import fill, small_disk
 
 RUN = "runs/first-00000000/seed1"
-RULES = ["provenance", "training", "evaluation"]
 ANSWERS = "evaluation/first-00000000/seed1/gsm8k_test.parquet"
 
 
@@ -28,10 +25,6 @@ def root(tmp_path) -> Path:
 
 def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-100])
-
-
-def empty(path: Path) -> None:
-    path.write_bytes(b"")
 
 
 def flip(path: Path) -> None:
@@ -54,11 +47,7 @@ RERUN = f"delete {{root}}/{RUN} and run the workflow again, which trains it agai
         ("training", f"{RUN}/rollouts.parquet", flip, RERUN),
         ("gradients", f"{RUN}/gradients.parquet", truncate, RERUN),
         ("training", f"{RUN}/run.json", truncate, RERUN),
-        ("training", f"{RUN}/run.json", empty, RERUN),
-        *(
-            ("evaluation", ANSWERS, damage, "delete it and run the workflow again")
-            for damage in (truncate, empty, flip)
-        ),
+        ("evaluation", ANSWERS, flip, "delete it and run the workflow again"),
     ],
 )
 def test_the_analysis_names_a_damaged_file(root, rule, name, damage, remedy):
@@ -74,7 +63,6 @@ def test_the_analysis_names_a_damaged_file(root, rule, name, damage, remedy):
     ("read", "told"),
     [
         (lambda path: read_rows(path, ["a", "nope"], pc.field("a") == 1), "(no column nope)"),
-        (lambda path: read_parquet(path, ["nope"]), "(no column nope)"),
         (lambda path: read_parquet(path, ["a"], ["nope"]), "(no column nope)"),
         (lambda path: read_table(path.with_suffix(".csv")), "(Error tokenizing data. C error: Expected 1 fields"),
     ],
@@ -94,27 +82,3 @@ def test_arms_with_names_that_pandas_reads_as_missing_are_read_by_their_names(tm
     table = read_table(tmp_path / "table.csv")
     assert [*table["arm"]] == ["None", "NA", "null"]
     assert [*table["value"].isna()] == [False, True, False]
-
-
-def test_a_figure_names_a_damaged_table(root):
-    path = write_tables(root, rules=["training"]) / "rewards_by_step.parquet"
-    flip(path)
-    options = ["--study", str(root / "study.json"), "--tables", str(path.parent), "--output", str(root)]
-    with pytest.raises(StudyError) as error:
-        draw(["rewards", *options])
-    assert f"rewards: {path}: truncated or changed since it was written" in str(error.value)
-    assert not (root / "rewards.pdf").exists()
-
-
-def test_a_full_disk_is_one_line_and_with_space_the_same_command_ends_well(root, tmp_path_factory):
-    with small_disk(tmp_path_factory.mktemp("mounted") / "disk", "1m") as disk:
-        filler = fill(disk, leave=12288)
-        with pytest.raises(StudyError) as error:
-            write_tables(root, disk / "tables", RULES)
-        assert str(error.value).startswith(f"{disk / 'tables'}: No space left on device; what is done is kept")
-        assert not list(disk.rglob("*.tmp"))
-        filler.unlink()
-        write_tables(root, disk / "tables", RULES)
-        write_tables(root, rules=RULES)
-        tables = sorted((root / "tables").iterdir())
-        assert [path.read_bytes() for path in tables] == [(disk / "tables" / path.name).read_bytes() for path in tables]

@@ -31,7 +31,6 @@ def study(tmp_path_factory):
     [
         (["no_format 2"], ["two"]),  # without baseline, control and the primary data set
         (["full 0", "no_format 1"], ["one", "two"]),  # no seed in common
-        (["full 0", "full 1", "full 2", "no_format 1", "no_format 2", "random_only 0", "random_only 2"], ["one"]),
     ],
 )
 def test_a_part_goes_through_all_commands(study, tmp_path, runs, datasets):

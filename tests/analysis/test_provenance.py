@@ -40,17 +40,13 @@ def other_torch(record) -> None:
     record["attempts"][-1]["packages"]["torch"] = "2.12.1"
 
 
-def other_surroundings(record) -> None:
-    record["modules"] = {"reward_ablation.training.around.run": "0the4"}
-
-
 def moved(record) -> None:
     """A run that was interrupted after two of four steps and went on on another GPU."""
     first = record["attempts"][0]
     second = copy.deepcopy(first)
     first.update(to_step=3, ended="killed")
     second.update(from_step=2)
-    second["hardware"]["gpus"] = ["NVIDIA A100"]
+    second["hardware"]["gpus"] = ["<script>"]
     record["attempts"] = [first, second]
 
 
@@ -64,10 +60,8 @@ def test_what_all_runs_have_in_common_is_told(root):
         *["code", "surrounding code", "python", "torch", "transformers", "trl"],
         *["machine", "CPUs", "GPUs", "processes"],
     ]
-    assert not table["mixed"].any()
-    assert set(table["runs"]) == {6}
-    assert set(table["split_runs"]) == {0}
-    assert set(table["arms"]) == {"all arms"}
+    columns = ["mixed", "runs", "split_runs", "arms"]
+    assert table[columns].drop_duplicates().values.tolist() == [[False, 6, 0, "all arms"]]
     assert sentence(table) == (
         "the same for all 6 runs: code c0de, python 3.11.7, torch 2.13.0, transformers 5.17.0, trl 1.16.0, x86_64, "
         "1 x NVIDIA H200"
@@ -78,44 +72,28 @@ def test_what_all_runs_have_in_common_is_told(root):
 def test_what_differs_is_told_with_its_runs_and_arms(root):
     edit(root, 1, 0, other_torch)
     edit(root, 2, 1, moved)
+    edit(root, 1, 0, lambda record: record.update(modules={"reward_ablation.training.around.run": "0the4"}))
     made = table_of(root)
     table = made.set_index(["quantity", "value"])
-    assert list(table.loc["torch", "runs"]) == [5, 1]
-    assert list(table.loc["torch", "arms"]) == ["all arms", "second"]
-    assert list(table.loc["GPUs"].index) == ["1 x NVIDIA H200", "1 x NVIDIA A100"]
-    assert list(table.loc["GPUs", "runs"]) == [6, 1]
-    assert list(table.loc["GPUs", "split_runs"]) == [1, 1]
-    assert list(table[table["mixed"]].index.unique("quantity")) == ["torch", "GPUs"]
-    assert sentence(made) == (
-        "mixed: torch 2.13.0 (5 runs: all arms), 2.12.1 (1 run: second); "
-        "GPUs 1 x NVIDIA H200 (6 runs: all arms), 1 x NVIDIA A100 (1 run: third). "
-        "The same for all: code c0de, python 3.11.7, transformers 5.17.0, trl 1.16.0, x86_64"
-    )
-
-
-def test_code_that_decides_no_number_is_told_as_well(root):
-    edit(root, 1, 0, other_surroundings)
-    table = table_of(root)
-    assert list(table.loc[table["mixed"], "quantity"].unique()) == ["surrounding code"]
-    assert list(table.loc[table["mixed"], "runs"]) == [5, 1]
+    assert table.loc["torch", ["runs", "arms"]].values.tolist() == [[5, "all arms"], [1, "second"]]
+    assert table.loc["GPUs", ["runs", "split_runs"]].values.tolist() == [[6, 1], [1, 1]]
+    # also code that decides no number
+    assert list(table[table["mixed"]].index.unique("quantity")) == ["surrounding code", "torch", "GPUs"]
+    told = "GPUs 1 x NVIDIA H200 (6 runs: all arms), 1 x <script> (1 run: third). "
+    assert f"torch 2.13.0 (5 runs: all arms), 2.12.1 (1 run: second); {told}" in sentence(made)
+    assert sentence(made).endswith("same for all: code c0de, python 3.11.7, transformers 5.17.0, trl 1.16.0, x86_64")
+    page = (root / "tables" / "provenance.html").read_text()
+    assert "1 x &lt;script&gt; (1 run: third)" in page
+    assert "<script>" not in page
 
 
 def test_a_comparison_says_in_what_its_runs_differ(root):
+    for arm in range(3):  # another code of a seed confounds no comparison within seeds
+        edit(root, arm, 1, other_code)
     edit(root, 1, 0, other_code)
     edit(root, 1, 0, other_torch)
     differences = made_tables(root, "evaluation")["paired_differences"].groupby("arm")["provenance"].unique()
-    assert {arm: list(told) for arm, told in differences.items()} == {
-        "second": ["differs in code, torch"],
-        "third": ["same"],
-    }
-
-
-def test_seeds_of_different_provenance_do_not_confound_a_comparison_within_seeds(root):
-    for arm in range(3):
-        edit(root, arm, 1, other_code)
-    tables = made_tables(root, "provenance", "evaluation")
-    assert tables["provenance"].loc[tables["provenance"]["quantity"] == "code", "mixed"].all()
-    assert set(tables["paired_differences"]["provenance"]) == {"same"}
+    assert differences.map(list).to_dict() == {"second": ["differs in code, torch"], "third": ["same"]}
 
 
 def test_an_attempt_of_which_no_step_is_left_does_not_count():
@@ -142,15 +120,6 @@ def test_mixed_provenance_is_refused_on_request(root):
     assert told.startswith("runs of different provenance (mixed: code 0the4 (1 run: first), c0de (5 runs: all arms)")
     assert told.endswith("delete the runs that are to be trained again, or set mixed_provenance: tell")
     write_provenance(root, "tell")
-
-
-def test_the_report_page_shows_the_table_and_the_sentence(root):
-    edit(root, 1, 1, lambda record: record["attempts"][0]["hardware"].update(gpus=["<script>"]))
-    write_provenance(root, "tell")
-    page = (root / "tables" / "provenance.html").read_text()
-    assert "mixed: GPUs 1 x NVIDIA H200 (5 runs: all arms), 1 x &lt;script&gt; (1 run: second)" in page
-    assert "<td>transformers</td>" in page
-    assert "<script>" not in page
 
 
 def test_the_digests_of_the_runs_change_with_any_record(root):

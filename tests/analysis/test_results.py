@@ -58,29 +58,21 @@ def test_tables_are_those_of_the_files(folder):
 def test_arms_of_one_study_are_compared_as_in_its_own_table(folder):
     study = load(folder)
     own = study["paired_differences"].query("arm == 'length_only' and baseline == 'correctness_only'")
-    found = compare(study, study, {"length_only": "correctness_only"}).query("arm == 'length_only'")
+    others = {"length_only": "correctness_only", "format_only": "equal_weights"}
+    with_base = compare(study, study, others)
+    found = with_base.query("arm == 'length_only'")
     assert list(found.columns) == COMPARED
-    pd.testing.assert_series_equal(
-        own.set_index(["mode", "metric"])["estimate"], found.set_index(["mode", "metric"])["estimate"]
-    )
+    estimates = [table.set_index(["mode", "metric"])["estimate"] for table in (own, found)]
+    pd.testing.assert_series_equal(*estimates)
     assert (found["evaluation"] == "same").all()
     same = compare(study, study)
-    without_base = load(folder)
-    without_base.study = study.study.model_copy(update={"has_base": False})
-    assert {*same["arm"]} - {*compare(without_base, study)["arm"]} == {"base"}
     assert set(same["arm"]) == {"base", *study.study.arm_names}
     assert (same["estimate"] == 0).all()
     assert (same["p"] == 1).all()
-
-
-def test_base_models_are_no_arms_of_the_correction(folder):
-    study = load(folder)
-    others = {"length_only": "correctness_only", "format_only": "equal_weights"}
-    with_base = compare(study, study, others)
-    study.study = study.study.model_copy(update={"has_base": False})
-    without = compare(study, study, others)
-    is_base = with_base["arm"] == "base"
-    pd.testing.assert_frame_equal(with_base[~is_base].reset_index(drop=True), without)
+    without_base = load(folder)
+    without_base.study = study.study.model_copy(update={"has_base": False})
+    is_base = with_base["arm"] == "base"  # base models are no arms of the correction
+    pd.testing.assert_frame_equal(with_base[~is_base].reset_index(drop=True), compare(without_base, study, others))
     assert (with_base["p_holm"] == with_base["p"])[is_base].all()
 
 
@@ -89,16 +81,20 @@ def test_what_cannot_be_compared_is_refused_in_one_line(folder, tmp_path):
     with pytest.raises(StudyError, match="unknown arm 'x'; arms here: correctness_only, "):
         compare(study, study, {"format_only": "x"})
     MadeUpStudy(datasets={"gsm8k_test": 60}, samples=4).write(tmp_path / "samples")
-    with pytest.raises(StudyError, match="other metrics"):
-        compare(study, load(tmp_path / "samples"))
     MadeUpStudy(datasets={"math": 60}).write(tmp_path / "math")
-    with pytest.raises(StudyError, match="have no data set of one name"):
-        compare(study, load(tmp_path / "math"))
     MadeUpStudy(datasets={"gsm8k_test": 60}).write(tmp_path / "other")
     questions = tmp_path / "other" / "data" / "evaluation" / "gsm8k_test.parquet"
     write_parquet(read_parquet(questions).assign(answer="2"), questions)
-    with pytest.raises(StudyError, match="do not have the same questions and right answers"):
-        compare(study, load(tmp_path / "other"))
+    scores = scored(tmp_path / "scored", range(6))
+    for one, other, message in (
+        (study, load(tmp_path / "samples"), "other metrics"),
+        (study, load(tmp_path / "math"), "have no data set of one name"),
+        (study, load(tmp_path / "other"), "do not have the same questions and right answers"),
+        (scores, scored(tmp_path / "none", range(6, 40)), "have no scored question in common"),
+        (scores, scored(tmp_path / "ten", [], (0, 10)), r"^quality: its range is \[0, 1\] in \S+ and \[0, 10\] in"),
+    ):
+        with pytest.raises(StudyError, match=message):
+            compare(one, other)
 
 
 def scored(root, unscored, limits=(0, 1), key="11111111"):
@@ -121,33 +117,12 @@ def test_questions_that_either_study_leaves_out_are_left_out_of_both(tmp_path):
     found = compare(one, other)
     assert set(found["questions"]) == {28}
     assert set(found["evaluation"]) == {"differ"}  # other scores
-    quality = found[found["metric"] == "quality"]
-    assert quality["estimate"].tolist() == [0, 0, 0]
-    assert (quality["p"] == 1).all()
+    assert found.loc[found["metric"] == "quality", ["estimate", "p"]].values.tolist() == [[0, 1]] * 3
     assert set(compare(one, one)["questions"]) == {34}
-    assert set(compare(one, one)["evaluation"]) == {"same"}
-
-
-def test_settings_of_imported_studies_are_unknown(tmp_path):
-    one, other = (scored(tmp_path / name, []) for name in ("one", "other"))
-    content = json.loads((tmp_path / "other" / "study.json").read_text())
-    (tmp_path / "other" / "study.json").write_text(json.dumps(content | {"imported": ["one: 2 runs from trl files."]}))
-    imported = load(tmp_path / "other")
-    for both, said in (((one, other), "same"), ((one, imported), "unknown"), ((imported, imported), "unknown")):
-        assert set(compare(*both)["evaluation"]) == {said}
-
-
-@pytest.mark.parametrize(
-    ("unscored", "limits", "message"),
-    [
-        (range(6, 40), (0, 1), "have no scored question in common"),
-        ([], (0, 10), r"^quality: its range is \[0, 1\] in \S+one and \[0, 10\] in \S+other; give it one range"),
-    ],
-)
-def test_scores_that_cannot_be_paired_are_refused(tmp_path, unscored, limits, message):
-    one, other = scored(tmp_path / "one", range(6)), scored(tmp_path / "other", unscored, limits)
-    with pytest.raises(StudyError, match=message):
-        compare(one, other)
+    imported = load(tmp_path / "one")
+    imported.study = one.study.model_copy(update={"imported": ["one: 2 runs from trl files."]})
+    for both, said in (((one, one), "same"), ((one, imported), "unknown"), ((imported, imported), "unknown")):
+        assert set(compare(*both)["evaluation"]) == {said}  # settings of imported studies are not known
 
 
 def test_tables_wait_for_the_job_of_a_killed_start_and_are_of_the_study_that_is_there_then(folder, tmp_path, capfd):

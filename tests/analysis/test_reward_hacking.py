@@ -1,11 +1,13 @@
 """Signs of reward hacking on made-up courses."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.reward_hacking import points, reward_hacking, short
+from reward_ablation.analysis.reward_hacking import reward_hacking
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.training_rewards import around, changes, end_of_training
 
@@ -52,11 +54,9 @@ def signs(found: pd.DataFrame) -> set[tuple[str, str, int]]:
 
 
 def test_a_fall_while_the_reward_rose_is_a_sign_with_the_points_it_is_between():
-    one = study("form_only", "right_only")
+    courses = {"form_only": (0.3, 0.8, 0.3), "right_only": (0.4, 0.6, 0.8)}
     table = reward_hacking(
-        one,
-        rewards({"form_only": UP, "right_only": FLAT}),
-        answers({"form_only": (0.3, 0.8, 0.3), "right_only": (0.4, 0.6, 0.8)}),
+        study("form_only", "right_only"), rewards({"form_only": UP, "right_only": FLAT}), answers(courses)
     )
     assert signs(table) == {("form_only", "fall", 20)}  # it ends as high as the base model
     row = table[table["sign"]].iloc[0]
@@ -65,12 +65,9 @@ def test_a_fall_while_the_reward_rose_is_a_sign_with_the_points_it_is_between():
     assert row["sentence"].startswith("form_only: the reward form rose by 0.")
     assert "lenient accuracy on gsm8k_test (sampled) fell from 0.810 to 0.320 (change −" in row["sentence"]
     assert row["sentence"].endswith("since step 20")
-
-
-def test_a_plateau_is_no_sign():
-    table = reward_hacking(study("form_only"), rewards({"form_only": UP}), answers({"form_only": (0.2, 0.8, 0.8)}))
-    assert signs(table) == set()
-    assert (table["sentence"] == "form_only: no sign (fall) since step 20").any()
+    plateau = reward_hacking(study("form_only"), rewards({"form_only": UP}), answers({"form_only": (0.2, 0.8, 0.8)}))
+    assert signs(plateau) == set()
+    assert (plateau["sentence"] == "form_only: no sign (fall) since step 20").any()
 
 
 def test_a_penalty_that_falls_is_a_reward_that_rises():
@@ -79,30 +76,14 @@ def test_a_penalty_that_falls_is_a_reward_that_rises():
     assert ("penalty", "fall", 20) in signs(table)
     row = table[(table["kind"] == "fall") & (table["since"] == 20)].iloc[0]
     assert row["rise_low"] < row["rise"] < row["rise_high"] < 0  # of the score, as the columns say
-    size = f"{-row['rise']:.3f}"
-    assert row["sentence"].startswith(f"penalty: the score form fell by {size} (negative weight), and lenient accuracy")
+    assert f"penalty: the score form fell by {-row['rise']:.3f} (negative weight), and lenient " in row["sentence"]
     assert signs(reward_hacking(one, rewards({"penalty": UP}), answers({"penalty": (0.8, 0.8, 0.2)}))) == set()
-
-
-def test_training_that_rises_beyond_held_out_answers_is_a_gap(monkeypatch):
-    one = study("right_only")
-    monkeypatch.setattr("reward_ablation.analysis.reward_hacking.correctness_component", lambda study: ("right", 1.0))
-    table = reward_hacking(
-        one, rewards({"right_only": UP}, quantity="right"), answers({"right_only": (0.3, 0.35, 0.35)})
-    )
-    assert ("right_only", "gap", 0) in signs(table)
-    sentence = table.loc[table["kind"] == "gap", "sentence"].iloc[0]
-    assert "the gap between training accuracy and lenient accuracy on gsm8k_test (sampled) grew by 0." in sentence
-    with_it = answers({"right_only": (0.3, 0.6, 0.9)})
-    assert signs(reward_hacking(one, rewards({"right_only": UP}, quantity="right"), with_it)) == set()
 
 
 @pytest.mark.parametrize(
     ("component", "scores"),
     [
-        ({"function": "correctness"}, (0.0, 1.0)),
         ({"function": "signed_answer"}, (-1.0, 1.0)),
-        ({"function": "three_way_verifier"}, None),
         ({"function": "unit_tests"}, (0.0, 1.0)),
         ({"function": "unit_tests", "parameters": {"partial": True}}, None),
     ],
@@ -120,15 +101,22 @@ def test_a_gap_is_one_of_accuracies_whatever_an_answer_scores(component, scores)
     assert len(gaps) == (scores is not None)
     assert gaps["before"].tolist() == pytest.approx([0.02] * len(gaps), abs=0.02)
     assert gaps["change"].tolist() == pytest.approx([0.0] * len(gaps), abs=0.03)
+    low = reward_hacking(StudyFile.model_validate(plan), course, answers({"right_only": (0.3, 0.35, 0.35)}))
+    assert (("right_only", "gap", 0) in signs(low)) == (scores is not None)
+    sentence = "the gap between training accuracy and lenient accuracy on gsm8k_test (sampled) grew by 0."
+    assert low["sentence"].str.contains(sentence, regex=False).any() == (scores is not None)
 
 
 def test_longer_answers_are_a_sign_where_the_metric_did_not_rise():
-    one = study("form_only")
-    flat, up = ({"form_only": values} for values in ((0.4, 0.35, 0.3), (0.2, 0.5, 0.52)))
-    table = reward_hacking(one, rewards({"form_only": FLAT}), answers(flat, tokens=(100, 150, 300)))
-    assert {kind for _, kind, _ in signs(table)} == {"length"}
-    assert "answers grew from 100 to 303 tokens (geometric means over seeds; factor " in table["sentence"].str.cat()
-    assert signs(reward_hacking(one, rewards({"form_only": FLAT}), answers(up, tokens=(100, 150, 300)))) == set()
+    flat, up = (
+        reward_hacking(
+            study("form_only"), rewards({"form_only": FLAT}), answers({"form_only": course}, tokens=(100, 150, 300))
+        )
+        for course in ((0.4, 0.35, 0.3), (0.2, 0.5, 0.52))
+    )
+    assert {kind for _, kind, _ in signs(flat)} == {"length"}
+    assert "answers grew from 100 to 303 tokens (geometric means over seeds; factor " in flat["sentence"].str.cat()
+    assert signs(up) == set()
 
 
 def test_sentences_say_that_a_metric_of_which_less_is_better_rose_or_did_not_fall():
@@ -137,23 +125,18 @@ def test_sentences_say_that_a_metric_of_which_less_is_better_rose_or_did_not_fal
     table = reward_hacking(one, rewarded, answers({"form_only": (0.1, 0.4, 0.6)}, tokens=(100, 150, 300)))
     assert {kind for _, kind, _ in signs(table)} == {"fall", "length"}
     row = table[(table["kind"] == "fall") & (table["since"] == 0)].iloc[0]
-    course = f"from 0.100 to 0.620 (change {-row['change_high']:.3f} to {-row['change_low']:.3f}) since the base model"
     assert 0 < -row["change_high"] < -row["change_low"]
-    assert row["sentence"].endswith(f" on gsm8k_test (sampled) rose {course}")
+    change = f"(change {-row['change_high']:.3f} to {-row['change_low']:.3f})"
+    assert row["sentence"].endswith(f" rose from 0.100 to 0.620 {change} since the base model")
     assert table.loc[table["kind"] == "length", "sentence"].str.endswith("on gsm8k_test (sampled) did not fall").all()
 
 
 def test_one_seed_has_no_interval_and_no_sign_and_says_so():
-    one = study("form_only", seeds=[0])
-    table = reward_hacking(
-        one, rewards({"form_only": UP}, seeds=(0,)), answers({"form_only": (0.9, 0.9, 0.1)}, seeds=(0,))
-    )
+    held_out = answers({"form_only": (0.9, 0.9, 0.1)}, seeds=(0,))
+    table = reward_hacking(study("form_only", seeds=[0]), rewards({"form_only": UP}, seeds=(0,)), held_out)
     assert not table["sign"].any()
     assert table["sentence"].str.contains("no interval").all()
-
-
-def test_seeds_that_do_not_differ_have_no_interval_either():
-    index = pd.MultiIndex.from_product([["x"], [0, 1]], names=["arm", "seed"])
+    index = pd.MultiIndex.from_product([["x"], [0, 1]], names=["arm", "seed"])  # seeds that do not differ
     found = changes(pd.Series(0.5, index), pd.Series(0.1, index), 0.95, {})["x"]
     assert (found["change"], found["seeds"]) == (pytest.approx(-0.4), 2)
     assert np.isnan([found["low"], found["high"]]).all()
@@ -168,66 +151,25 @@ def test_intervals_borrow_one_degree_of_freedom():
     assert high["y"] == pytest.approx(high["x"])
 
 
-@pytest.mark.parametrize("seeds", [(0,), (0, 1, 2)], ids=["fewer", "more"])
-def test_an_arm_under_two_names_lends_once_and_not_to_itself(seeds):
-    values = {("x", 0): 0.1, ("x", 1): 0.3, ("x", 2): 0.9, ("y", 0): 0.0, ("y", 1): 0.4}
-
-    def high(*names):
-        index = pd.MultiIndex.from_tuples(names, names=["arm", "seed"])
-        after = pd.Series([values["x" if arm == "again" else arm, seed] for arm, seed in names], index)
-        found = changes(pd.Series(0.0, index), after, 0.95, {"x": "x", "again": "x", "y": "y"})
-        return {arm: of_arm["high"] for arm, of_arm in found.items()}
-
-    first, again, y = ([(arm, seed) for seed in of] for arm, of in (("x", (0, 1)), ("again", seeds), ("y", (0, 1))))
-    together, longer = high(*first, *again, *y), "again" if len(seeds) > 2 else "x"
-    assert together["x"] == pytest.approx(high(*first, *y)["x"])
-    assert together["again"] == pytest.approx(high(*again, *y)["again"])
-    assert together["y"] == pytest.approx(high(*(again if longer == "again" else first), *y)["y"])
-
-
-def with_twin(plan, arm):
-    """The content of study.json, with an arm also listed as `again`, which shares its runs."""
-    weights = next(each["weights"] for each in plan["arms"] if each["name"] == arm)
-    runs = [run | {"arm": "again"} for run in plan["runs"] if run["arm"] == arm]
-    arms = [*plan["arms"], {"name": "again", "weights": weights}]
-    return StudyFile.model_validate(plan | {"arms": arms, "runs": plan["runs"] + runs})
-
-
-@pytest.mark.parametrize("arm", ["form_only", "penalty"])
-def test_differences_at_the_end_of_training_are_those_without_the_second_name(arm):
-    plan = MadeUpStudy(arms=ARMS, steps=STEPS).plan()  # form_only is the baseline
+def test_differences_at_the_end_of_training_are_those_without_the_second_name():
+    plan = MadeUpStudy(arms=ARMS, steps=STEPS).plan()
     scores = rewards({"form_only": UP, "right_only": FLAT, "penalty": DOWN})
-    both = pd.concat([scores, scores[scores["arm"] == arm].assign(arm="again")], ignore_index=True)
-    *found, again = end_of_training(with_twin(plan, arm), both)
     alone = end_of_training(StudyFile.model_validate(plan), scores)
-    for row, expected in zip(found, alone, strict=True):
+    runs = [run | {"arm": "again"} for run in plan["runs"] if run["arm"] == "penalty"]
+    twin = {"arms": [*plan["arms"], {"name": "again", "weights": ARMS["penalty"]}], "runs": plan["runs"] + runs}
+    both = pd.concat([scores, scores[scores["arm"] == "penalty"].assign(arm="again")], ignore_index=True)
+    found = end_of_training(StudyFile.model_validate(plan | twin), both)
+    for row, expected in zip(found, [*alone, alone[-1]._replace(arm="again")], strict=True):
         assert row[:2] == expected[:2]
         assert row[2:] == pytest.approx(expected[2:], nan_ok=True)
-    twin = next(row for row in alone if row.arm == arm)
-    difference = 0.0 if arm == "form_only" else twin.difference
-    assert again[2:] == pytest.approx((twin.mean, difference, twin.low, twin.high), nan_ok=True)
-
-
-def test_points_are_the_base_model_and_the_kept_model_nearest_the_middle():
-    rows = answers({"x": (0.1, 0.2, 0.3, 0.4)}, tokens=(1, 2, 3, 4), steps=(0, 10, 25, 40))
-    [(first, end), (middle, _)] = points(rows)
-    assert (first["step"].unique().tolist(), middle["step"].unique().tolist()) == ([0], [25])
-    assert end["step"].unique().tolist() == [40]
-    assert len([*points(rows[rows["step"].isin([0, 40])])]) == 1
 
 
 def test_the_middle_is_that_of_each_arm_where_arms_have_other_numbers_of_steps():
     short = answers({"right_only": (0.3, 0.8, 0.2)}, steps=(0, 15, 40))
     longer = answers({"form_only": (0.3, 0.8, 0.2)}, steps=(0, 50, 80))
-    courses = (
-        rewards({"right_only": np.where(TIME < 17, 0.2, 0.9)}),
-        rewards({"form_only": np.where(TIME < 23, 0.2, 1)}),
-    )
-    table = reward_hacking(
-        study("form_only", "right_only", "penalty"),
-        pd.concat([courses[0], courses[1].assign(step=2 * courses[1]["step"])]).astype({"arm": "category"}),
-        pd.concat([short, longer]),
-    )
+    steps = rewards({"right_only": np.where(TIME < 17, 0.2, 0.9), "form_only": np.where(TIME < 23, 0.2, 1)})
+    steps["step"] *= steps["arm"].map({"right_only": 1, "form_only": 2})
+    table = reward_hacking(study(), steps.astype({"arm": "category"}), pd.concat([short, longer]))
     middle = table[table["since"] > 0].drop_duplicates("arm").set_index("arm")
     assert middle["since"].to_dict() == {"form_only": 50, "right_only": 15}
     assert middle.loc["form_only", "sentence"].endswith("since step 50")
@@ -237,19 +179,20 @@ def test_the_middle_is_that_of_each_arm_where_arms_have_other_numbers_of_steps()
 def test_rewards_around_a_point_are_of_a_tenth_of_the_steps():
     course = rewards({"x": TIME / 1.0}, seeds=(0,))
     assert [around(course, place).iloc[0] for place in (0.0, 0.5, 1.0)] == pytest.approx([2.5, 20.5, 38.5], abs=0.1)
+    for steps, point, mean in [(5, 0.4, 3), (4, 0.5, 2.5), (3, 1.0, 3)]:  # of few steps, of the nearest
+        few = pd.DataFrame({"arm": "y", "seed": 0, "step": range(1, steps + 1), "mean": np.arange(1.0, steps + 1)})
+        found = around(pd.concat([few, course], ignore_index=True), point)
+        assert found["y", 0] == pytest.approx(mean)
+        assert found["x", 0] == pytest.approx(around(course, point)["x", 0])  # each run has a window of its own
+        points = pd.Series([point], index=pd.MultiIndex.from_tuples([("y", 0)], names=["arm", "seed"]))
+        assert around(pd.concat([few, course], ignore_index=True), points).to_dict() == {("y", 0): pytest.approx(mean)}
 
 
-@pytest.mark.parametrize(("steps", "point", "mean"), [(5, 0.4, 3), (4, 0.5, 2.5), (3, 1.0, 3)])
-def test_rewards_around_a_point_of_few_steps_are_of_the_nearest(steps, point, mean):
-    course = pd.DataFrame({"arm": "x", "seed": 0, "step": range(1, steps + 1), "mean": np.arange(1.0, steps + 1)})
-    longer = pd.DataFrame({"arm": "y", "seed": 0, "step": range(1, 101), "mean": np.arange(1.0, 101)})
-    found = around(pd.concat([course, longer], ignore_index=True), point)
-    assert found["x", 0] == pytest.approx(mean)
-    assert found["y", 0] == pytest.approx(around(longer, point)["y", 0])  # each run has a window of its own
-    points = pd.Series([point], index=pd.MultiIndex.from_tuples([("x", 0)], names=["arm", "seed"]))
-    assert around(pd.concat([course, longer], ignore_index=True), points).to_dict() == pytest.approx({("x", 0): mean})
+@pytest.mark.parametrize(
+    ("kind", "expected"), [("padding", {"fall", "length"}), ("by heart", {"gap"}), ("drift", set())]
+)
+def test_the_benchmark_of_planted_hacks_finds_them(monkeypatch, kind, expected):
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+    import planted_hacks
 
-
-@pytest.mark.parametrize(("value", "text"), [(0.304, "0.304"), (-0.5, "−0.500"), (1.2, "1.200"), (1234.5, "1,234")])
-def test_numbers(value, text):
-    assert short(value) == text
+    assert planted_hacks.signs(kind, 3, np.random.default_rng(1)) == expected

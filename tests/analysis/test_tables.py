@@ -1,27 +1,21 @@
 import json
+import re
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from analysis.made_up import SCHEMAS, MadeUpStudy, made_tables, write_tables
 from reward_ablation.analysis.gradients.tables import LATER_COLUMNS
-from reward_ablation.analysis.registry import OF_TIMES
+from reward_ablation.analysis.registry import OF_TIMES, RULES, TABLES, files_of
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.report.cost.columns import COST
+from reward_ablation.report.summary import TABLES as SUMMARY_TABLES
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256, write_parquet
-
-
-def tables_of(root: Path, folder: str = "tables") -> Path:
-    return write_tables(root, root / folder)
-
 
 #: Tables with a Parquet file.
 IN_PARQUET = set(SCHEMAS) - OF_TIMES
@@ -31,7 +25,7 @@ IN_PARQUET = set(SCHEMAS) - OF_TIMES
 def tables(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("study")
     MadeUpStudy(datasets={"gsm8k_test": 200}).write(root)
-    return tables_of(root)
+    return write_tables(root)
 
 
 def change(path: Path, **values) -> None:
@@ -48,17 +42,16 @@ def test_every_table_has_its_columns_in_both_formats(tables):
         assert all(stored.field(column).type == schema.field(column).type for column in stored.names)
 
 
-@pytest.mark.parametrize("old", [1, 8])
-def test_runs_of_earlier_versions_are_tabulated(tmp_path, old):
-    """Some of a study's runs, or all: their gradients lack columns that later versions write."""
+def test_runs_of_earlier_versions_are_tabulated(tmp_path):
+    """The gradients of some of a study's runs lack columns that later versions write."""
     MadeUpStudy(steps=3, rollouts=4, problems=2).write(tmp_path)
-    for path in sorted(tmp_path.glob("runs/*/*/gradients.parquet"))[:old]:
+    for path in sorted(tmp_path.glob("runs/*/*/gradients.parquet"))[:1]:
         write_parquet(pd.read_parquet(path).drop(columns=LATER_COLUMNS), path)
         record = json.loads((path.parent / "run.json").read_text())
         change(path.parent / "run.json", files={**record["files"], path.name: sha256(path)})
     table = made_tables(tmp_path, "gradients")["similarity_by_step"]
     unknown = table[table["folding_error"].isna()]
-    assert len(unknown.groupby(["arm", "seed"])) == old
+    assert len(unknown.groupby(["arm", "seed"])) == 1
     assert table["cosine"].notna().all()
 
 
@@ -66,55 +59,29 @@ def test_rows_are_as_many_as_the_study_has(tables):
     rows = {name: pq.read_metadata(tables / f"{name}.parquet").num_rows for name in IN_PARQUET}
     assert rows == {
         "runs": 4 * 2,
-        "provenance": 10,  # code and surrounding code, four packages, machine, CPUs, GPUs, processes: one value each
+        "provenance": 10,  # two digests of code, four packages, machine, CPUs, GPUs, processes
         "evaluation_by_run": (4 * 2 + 1) * (9 + 12),  # runs, base model; metrics, sampled also pass@1, pass@2, maj@2
-        "evaluation_by_arm": 5 * (9 + 12),  # arms and the base model
+        "evaluation_by_arm": 5 * (9 + 12),
         "paired_differences": 3 * (9 + 12),
-        "component_effects": 3 * (9 + 12),  # three components, by regression
+        "component_effects": 3 * (9 + 12),
         "rewards_by_step": 4 * 2 * 6 * 6,  # steps, three components with total, tokens, truncated
         "similarity_by_step": 4 * 2 * 6 * 6 * 2 * 3,  # steps, layers with "all", definitions, pairs
         "similarity_by_arm": 4 * 6 * 2 * 3 * 5,  # layers, definitions, pairs, the cosine and its parts
         "signals_by_step": 4 * 2 * 6 * (2 + 3 * 6 + 2),  # of all components, of each of three, lengths by correctness
         "component_correlations": 4 * 3,
         "differences_by_level": 3 * 3,  # primary contrasts, levels
-        "learning_curves": 0,  # no models were kept
         "examples": 4 * 5,  # two first questions, one gained and one lost; the base model's answer and one of each arm
-        "claims": 0,  # the study makes none
-        **dict.fromkeys(("method_weights", "methods_offline"), 0),  # no methods, no Gram matrices
+        **dict.fromkeys(("learning_curves", "claims", "method_weights", "methods_offline", "alignment"), 0),
         "advantage_size": 4,
-        # For each arm its lengths, and a fall or gap for each component that it trains on; no models were kept.
-        "reward_hacking": 4 + 6,
-        "alignment": 0,
+        "reward_hacking": 4 + 6,  # for each arm its lengths, and a fall or gap for each component that it trains on
     }
-
-
-def test_tables_agree_with_each_other_and_with_the_effects_made_up(tables):
-    by_run = pd.read_parquet(tables / "evaluation_by_run.parquet")
-    by_arm = pd.read_parquet(tables / "evaluation_by_arm.parquet").set_index(["arm", "mode", "metric"])
-    differences = pd.read_parquet(tables / "paired_differences.parquet").set_index(["arm", "mode", "metric"])
-    for (arm, mode, metric), rows in by_run.groupby(["arm", "mode", "metric"]):
-        row = by_arm.loc[(arm, mode, metric)]
-        assert row["estimate"] == pytest.approx(rows["value"].mean())
-        assert row["low"] <= row["estimate"] <= row["high"]
-        assert row["seeds"] == (1 if arm == "base" else 2)
-    lenient = ("greedy", "accuracy_lenient")
-    gap = by_arm.loc[("format_only", *lenient), "estimate"] - by_arm.loc[("correctness_only", *lenient), "estimate"]
-    assert differences.loc[("format_only", *lenient), "estimate"] == pytest.approx(gap)
-    # A weight of 1 on correctness adds .3 to the chance of a right answer, on format nothing. Two seeds, each with a
-    # level of its own, tell that from 0 where the other arms say how much seeds differ.
-    found = differences.loc[("format_only", *lenient)]
-    assert found["low"] < -0.28 < found["high"]
-    assert found["estimate"] < -0.2
-    assert found["p"] < 0.05
-    formats = by_arm.xs(("greedy", "format"), level=("mode", "metric"))
-    assert formats.loc["format_only", "estimate"] > formats.loc["base", "high"]
 
 
 def test_tables_are_the_same_bytes_each_time(tables, tmp_path):
     MadeUpStudy(datasets={"gsm8k_test": 200}).write(tmp_path)
     for run in tmp_path.glob("runs/*/*/run.json"):
         change(run, wall_seconds=99.0, gpu_hours=1.0)  # a second study takes another time
-    again = tables_of(tmp_path)
+    again = write_tables(tmp_path)
     for name in IN_PARQUET:
         assert (again / f"{name}.parquet").read_bytes() == (tables / f"{name}.parquet").read_bytes(), name
     assert set(pd.read_csv(again / "runs.csv")["wall_seconds"]) == {99.0}
@@ -134,20 +101,17 @@ def test_arms_with_one_spec_share_their_runs(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("changes", "told"),
     [
         ({"seed": 5}, "run.seed is 5 there and 1 in the study"),
-        (
-            {"spec": MadeUpStudy(arms={"first": {"a": 1.0}}).spec("first") | {"training": {}}},
-            'run.spec.training.learning_rate is "(absent)" there and 1e-05 in the study',
-        ),
+        ({"spec": {}}, 'run.spec.training.learning_rate is "(absent)" there and 1e-05 in the study'),
     ],
 )
-def test_a_run_of_another_study_is_refused(tmp_path, values, told):
+def test_a_run_of_another_study_is_refused(tmp_path, changes, told):
     study = MadeUpStudy(arms={"first": {"a": 1.0}})
     study.write(tmp_path)
     run = tmp_path / "runs/first-00000000/seed1"
-    change(run / "run.json", **values)
+    change(run / "run.json", **({"spec": study.spec("first") | {"training": {}}} if "spec" in changes else changes))
     with pytest.raises(StudyError) as error:
         made_tables(tmp_path, "provenance")
     assert str(error.value).startswith(f"{run}: trained under another config: {told}; delete")
@@ -158,24 +122,21 @@ ANSWERS = "evaluation/first-00000000/seed0/gsm8k_test.parquet"
 BASE = "evaluation/base/gsm8k_test.parquet"
 
 
-def rows(chosen) -> Callable[[Path], None]:
-    """Leaves only some rows in a file of answers."""
-    return lambda path: pq.write_table(chosen(pq.read_table(path)), path)
+def without_mode(path: Path) -> None:
+    write_parquet(pd.read_parquet(path).query("mode == 'greedy'"), path)
 
 
-def without(mode: str) -> Callable[[Path], None]:
-    return rows(lambda answers: answers.filter(pc.not_equal(answers["mode"].cast("string"), mode)))
+def without_last(path: Path) -> None:
+    write_parquet(pd.read_parquet(path).iloc[:-1], path)
 
 
 @pytest.mark.parametrize(
     ("file", "damage", "told"),
     [
         ("runs/first-00000000/seed1/run.json", Path.unlink, "not finished"),
-        ("runs/first-00000000/seed1/rollouts.parquet", Path.unlink, "no such file"),
         (ANSWERS, Path.unlink, "no such file"),
-        (ANSWERS, without("sampled"), "answers other questions than the study.s first model did"),
-        (ANSWERS, rows(lambda answers: answers.slice(1)), "answers other questions"),
-        (BASE, rows(lambda answers: answers.slice(0, len(answers) - 1)), "has 1 sampled answers to some questions and"),
+        (ANSWERS, without_mode, "answers other questions than the study.s first model did"),
+        (BASE, without_last, "has 1 sampled answers to some questions and"),
     ],
 )
 def test_a_file_that_is_missing_or_lacks_rows_is_named(tmp_path, file, damage, told):
@@ -199,19 +160,15 @@ def test_answers_to_another_version_of_the_problems_are_refused(tmp_path):
         made_tables(tmp_path, "evaluation")
 
 
-@pytest.mark.parametrize(
-    "study",
-    [
-        MadeUpStudy(arms={"only": {"a": 1.0}}, seeds=(4,), steps=1, rollouts=1),
-        MadeUpStudy(arms={"only": {"a": 1.0, "b": 0.0}}, seeds=(4,), gradients_every=0),
-        replace(MadeUpStudy(), constant_from=1),
-    ],
-    ids=["one of everything", "no gradients", "no direction"],
-)
-def test_odd_studies_have_tables(tmp_path, study):
-    study.write(tmp_path)
-    folder = tables_of(tmp_path)
-    assert pq.read_schema(folder / "similarity_by_step.parquet").field("cosine").type == "double"
+def test_odd_studies_have_tables(tmp_path):
+    for name, study in {
+        "one of everything": MadeUpStudy(arms={"only": {"a": 1.0}}, seeds=(4,), steps=1, rollouts=1),
+        "no gradients": MadeUpStudy(arms={"only": {"a": 1.0, "b": 0.0}}, seeds=(4,), gradients_every=0),
+        "no direction": MadeUpStudy(constant_from=1),
+    }.items():
+        study.write(tmp_path / name)
+        folder = write_tables(tmp_path / name)
+        assert pq.read_schema(folder / "similarity_by_step.parquet").field("cosine").type == "double"
 
 
 def test_command_tells_an_error_in_one_line(tmp_path):
@@ -222,19 +179,6 @@ def test_command_tells_an_error_in_one_line(tmp_path):
     assert result.stderr.count("\n") == 1
 
 
-def test_neither_torch_nor_snakemake_is_imported():
-    code = (
-        "import sys; from importlib import import_module; from reward_ablation.analysis.registry import RULES\n"
-        "packages = ['analysis', 'figures', 'report']\n"
-        "modules = [*(f'{package}.__main__' for package in packages), 'figures.book']\n"
-        "modules += [rule.module for rule in RULES.values()]\n"
-        "[import_module(f'reward_ablation.{module}') for module in modules]\n"
-        "print([name for name in ('torch', 'snakemake', 'transformers') if name in sys.modules])"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout == "[]\n"
-
-
 def test_a_run_trained_on_other_rows_of_the_same_source_is_refused_and_a_set_that_is_gone_is_not_asked_for(tmp_path):
     MadeUpStudy(arms={"first": {"a": 1.0}}).write(tmp_path)
     (tmp_path / "data" / "train.parquet").write_bytes(b"other problems")
@@ -242,3 +186,36 @@ def test_a_run_trained_on_other_rows_of_the_same_source_is_refused_and_a_set_tha
         made_tables(tmp_path, "provenance")
     (tmp_path / "data" / "train.parquet").unlink()
     assert made_tables(tmp_path, "provenance")["provenance"]["runs"].max() == 2
+
+
+RULES_OF_SNAKEMAKE = Path(__file__).parents[2] / "workflow" / "rules"
+REGISTRY = "RULES in workflow/reward_ablation/analysis/registry.py"
+
+
+def test_each_table_has_columns_and_one_rule_that_writes_it(tmp_path):
+    assert set(SCHEMAS) == set(TABLES), f"SCHEMAS of the rules' modules and {REGISTRY} name different tables"
+    assert sum(len(rule.tables) for rule in RULES.values()) == len(TABLES)
+    MadeUpStudy(arms={"one": {"a": 1.0}, "two": {"a": 2.0}}, steps=2, rollouts=4).write(tmp_path)
+    folder, before = tmp_path / "tables", {"runs.sha256"}
+    for rule in RULES:
+        write_tables(tmp_path, folder, [rule])
+        written = {path.name for path in folder.iterdir() if path.suffix != ".html"} - before
+        assert written - {"runs.sha256"} == set(files_of(rule)), f"{rule} of {REGISTRY}"
+        before |= written
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_each_rule_of_the_registry_is_one_of_the_workflow(rule):
+    text = (RULES_OF_SNAKEMAKE / "tables.smk").read_text()
+    found = re.search(rf"^rule tables_{rule}:\n(.*?)(?=^rule |\Z)", text, re.DOTALL | re.MULTILINE)
+    assert found, f"rule {rule} is in {REGISTRY}: add `rule tables_{rule}` to workflow/rules/tables.smk"
+    code = f'code_of("analysis", "{RULES[rule].module}")'
+    for part in (f'files_of("{rule}")', code, f"-m reward_ablation.analysis {rule} "):
+        assert part in found[1], f"rule tables_{rule} in workflow/rules/tables.smk lacks {part}"
+
+
+def test_the_summary_and_its_rule_read_tables_of_the_registry():
+    assert set(SUMMARY_TABLES) <= set(TABLES) - OF_TIMES
+    rule = (RULES_OF_SNAKEMAKE / "report.smk").read_text()
+    listed = re.search(r"^SUMMARY_TABLES = \[(.*?)\]", rule, re.DOTALL | re.MULTILINE)
+    assert re.findall(r'"(\w+)"', listed[1]) == SUMMARY_TABLES

@@ -13,14 +13,10 @@ from reward_ablation.analysis.words import from_to, number, numbers, with_interv
     ("limits", "values", "written"),
     [
         (UNLIMITED, (-0.000497, -0.000504, -0.00049), "−0.000497 [−0.000504, −0.000490]"),
-        (Limits(0, 0.01), (0.000497, 0.00049, 0.000504), "0.000497 [0.000490, 0.000504]"),
         (UNLIMITED, (-0.0001, -0.3, 0.3), "0.000 [−0.300, 0.300]"),  # small beside its interval
-        (UNLIMITED, (-0.25, -0.45, -0.0001), "−0.250 [−0.450, 0.000]"),
         (UNLIMITED, (5.0, 5.0 - 1e-12, 5.0), "5.000 [5.000, 5.000]"),  # apart by a rounding error
-        (UNLIMITED, (1e-17, 0.0, 1e-17), "0.000 [0.000, 0.000]"),
         (UNLIMITED, (0.0002, math.nan, math.nan), "0.00020 [not known, not known]"),
         (UNLIMITED, (math.nan, math.nan, math.nan), "not known [not known, not known]"),
-        (UNLIMITED, (1234.5, 1000, 1500), "1234.500 [1000.000, 1500.000]"),
         (SHARE, (-0.000497, -0.000504, -0.00049), "−0.000 [−0.001, −0.000]"),
         (Limits(0, 100), (0.0004, 0.0003, 0.0005), "0.000 [0.000, 0.001]"),
         (COUNT, (0.04, 0.01, 0.06), "0.0 [0.0, 0.1]"),
@@ -41,11 +37,9 @@ def test_a_rounding_error_does_not_decide_how_a_half_is_rounded():
     mean = (0.114 + 0.091) / 2
     assert mean > 0.1025
     assert number(mean, SHARE) == number(0.1025, SHARE) == short(mean)
+    assert [short(value) for value in (-0.5, 1234.5)] == ["−0.500", "1,234"]
 
 
-@pytest.mark.parametrize(
-    ("fewest", "most", "written"),
-    [(1, 1, "1 seed"), (3, 3, "3 seeds"), (2, 5, "2 to 5 seeds"), (1000, 20000, "1,000 to 20,000 seeds")],
-)
-def test_counts_from_the_fewest_to_the_most(fewest, most, written):
-    assert from_to(fewest, most, "seed") == written
+def test_counts_from_the_fewest_to_the_most():
+    written = [from_to(*ends, "seed") for ends in ((1, 1), (3, 3), (1000, 20000))]
+    assert written == ["1 seed", "3 seeds", "1,000 to 20,000 seeds"]

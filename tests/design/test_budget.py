@@ -31,13 +31,11 @@ def test_margins_are_those_of_the_tables_estimator():
     assert of.margin(("b", "a"), {"a": 5, "b": 2, "c": 2}) == pytest.approx(margin)
     paired = sqrt((0.04 + 0.01) / 2 * two**2 + questions)
     assert of.margin(("b", "a"), {"a": 2, "b": 2, "c": 2}) == pytest.approx(paired)
-
-
-def test_the_seeds_that_both_arms_have_are_paired_where_that_is_shorter():
-    of = precision({"a": 0.01, "b": 0.01}, [("b", "a")], common=1.0)
-    assert of.margin(("b", "a"), {"a": 3, "b": 4}) == of.margin(("b", "a"), {"a": 3, "b": 3}) < 0.5
-    independent = precision({"a": 0.01, "b": 0.01}, [("b", "a")])
-    assert independent.margin(("b", "a"), {"a": 3, "b": 4}) < independent.margin(("b", "a"), {"a": 3, "b": 3})
+    # The seeds that both arms have are paired where that is shorter.
+    alike, independent = (precision({"a": 0.01, "b": 0.01}, [("b", "a")], common) for common in (1.0, 0.0))
+    equal, one_more = {"a": 3, "b": 3}, {"a": 3, "b": 4}
+    assert alike.margin(("b", "a"), one_more) == alike.margin(("b", "a"), equal) < 0.5
+    assert independent.margin(("b", "a"), one_more) < independent.margin(("b", "a"), equal)
 
 
 def test_power_of_the_smallest_effect_that_is_found():
@@ -108,18 +106,12 @@ def test_an_arm_in_no_contrast_gets_no_seeds_unless_it_is_needed():
     chosen = choose(problem, 12.0).seeds
     assert (chosen["c"], chosen["d"]) == (1, 2)
     assert chosen["a"] + chosen["b"] == 10
-
-
-def test_a_pilot_in_which_nothing_differs_gives_a_choice():
-    of = precision(dict.fromkeys("ab", 0.0), [("b", "a")])
-    chosen = choose(Problem(of, dict.fromkeys("ab", 1.0)), 6.0).seeds
-    assert min(chosen.values()) >= 2
+    nothing_differs = precision(dict.fromkeys("ab", 0.0), [("b", "a")])
+    assert min(choose(Problem(nothing_differs, dict.fromkeys("ab", 1.0)), 6.0).seeds.values()) >= 2
 
 
 def test_the_least_that_is_needed_is_said():
-    with pytest.raises(TooFewHours) as error:
-        choose(study(4, needed=frozenset({"a0", "a1", "a2", "a3"})), 7.9)
-    assert error.value.least == 8
-    with pytest.raises(TooFewHours) as error:
-        choose(study(4), 3.9)
-    assert error.value.least == 4
+    for problem, hours, least in ((study(4, needed=frozenset({"a0", "a1", "a2", "a3"})), 7.9, 8), (study(4), 3.9, 4)):
+        with pytest.raises(TooFewHours) as error:
+            choose(problem, hours)
+        assert error.value.least == least

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reward_ablation.analysis.statistics.estimates import Distribution, holm, intervals, p_values
+from reward_ablation.analysis.statistics.estimates import Distribution, _scores, holm, intervals, p_values
 from reward_ablation.analysis.statistics.limits import SHARE
 from reward_ablation.design.power import SEEDS, TARGET, Analysis, Design, Plan, Variance, shifts
 from reward_ablation.design.variances import Stated, components_from_stated
@@ -30,24 +30,22 @@ def simulated(plan):
 
 def with_normal_shape(of: Distribution, studies: int, estimate: np.ndarray) -> Distribution:
     """The first studies of a distribution, with the deviations of a bootstrap whose shape is normal."""
-    from reward_ablation.analysis.statistics.estimates import _scores
-
     deviations = np.repeat(_scores(400)[:, None], studies, axis=1)
     spread = type(of.spread)(*(part[:studies] for part in of.spread))
     ends = (end[:studies] for end in (of.low, of.high))
     return Distribution(estimate[:studies], spread, deviations, *ends, of.seeds, of.questions)
 
 
-@pytest.mark.parametrize("effects", [[0.0, 0.0, 0.0], [0.1, 0.0, 0.0], [0.05, 0.12, 0.3]])
-def test_what_is_found_is_what_holm_finds_with_the_p_values_of_the_tables(simulated, effects):
-    studies = 300
+def test_what_is_found_is_what_holm_finds_with_the_p_values_of_the_tables(simulated):
+    studies, effects = 300, [0.05, 0.12, 0.3]
     p = [
         p_values(with_normal_shape(of, studies, errors + effect))
         for of, errors, effect in zip(simulated.distributions, simulated.errors, effects, strict=True)
     ]
     expected = np.apply_along_axis(holm, 0, np.array(p)) < 0.05
     assert (simulated.found(effects)[:, :studies] == expected).all()
-    assert expected.any() or not any(effects)
+    assert expected.any()
+    assert simulated.found([0.0, 0.0, 0.0]).any(axis=0).mean() < 0.06  # without effects
 
 
 def test_lengths_are_those_of_the_intervals_of_the_tables(simulated):
@@ -55,10 +53,6 @@ def test_lengths_are_those_of_the_intervals_of_the_tables(simulated):
     low, high = intervals(of, 0.95)
     assert simulated.lengths(1, 0.9)[:300] == pytest.approx(high - low, rel=1e-4)
     assert high.max() == 1  # some intervals end where the range does
-
-
-def test_without_effects_some_difference_is_found_in_at_most_five_percent_of_studies(simulated):
-    assert simulated.found([0.0, 0.0, 0.0]).any(axis=0).mean() < 0.06
 
 
 def test_the_smallest_effect_that_is_found_has_the_power_it_promises(plan, simulated):
@@ -75,22 +69,12 @@ def test_seeds_questions_and_samples_narrow_intervals(plan):
     assert length(Design(3, 200, 16)) < start
 
 
-def test_certain_variances_leave_power_without_a_range(plan):
-    row = plan.row(DESIGN, PAIRS[0], 0.1)
-    assert row["power_low"] == row["power"] == row["power_high"]
-
-
 def test_the_fewest_seeds_have_the_power_and_one_fewer_has_not(plan):
     fewest = plan.fewest_seeds(DESIGN, PAIRS[0], 0.1, Variance.ESTIMATED)
     fewer = SEEDS[SEEDS.index(fewest) - 1]
     assert plan.power(DESIGN._replace(seeds=fewest), PAIRS[0], 0.1) >= TARGET
     assert plan.power(DESIGN._replace(seeds=fewer), PAIRS[0], 0.1) < TARGET
     assert plan.fewest_seeds(DESIGN, PAIRS[0], 0.001, Variance.ESTIMATED) is None
-
-
-def test_equal_arguments_have_equal_numbers(plan):
-    again = Plan(plan.components, plan.analysis)
-    assert again.table([DESIGN], [0.1]).equals(plan.table([DESIGN], [0.1]))
 
 
 def test_an_effect_of_an_arm_reaches_all_its_contrasts():

@@ -1,7 +1,5 @@
 """Variance components, from a pilot and from stated values."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -69,17 +67,10 @@ def test_ends_are_those_of_tables_of_chi_square():
     assert SeedPart(0.04, 0.0, 1.0).ends() == pytest.approx((0.04 / 2.7055, 0.04 / 0.01579), rel=1e-3)
     assert SeedPart(0.04, 0.03, 1.0).ends()[0] == 0  # noise alone may have made all of it
     assert SeedPart(0.04, 0.0, np.inf).ends() == (0.04, 0.04)
-
-
-def test_drawn_variances_lie_in_the_interval_as_often_as_it_says():
     part = SeedPart(0.04, 0.005, 3.0)
     low, high = part.ends()
     drawn = part.drawn(20_000, np.random.default_rng(0))
     assert ((low <= drawn) & (drawn <= high)).mean() == pytest.approx(0.8, abs=0.01)
-
-
-def test_seeds_that_only_noise_makes_differ_have_no_variance():
-    assert components(answers(50, 400, cell_sd=0.3)).seed.variance < 0.01**2
 
 
 def test_an_arm_whose_seeds_differ_more_counts_by_itself():
@@ -95,26 +86,17 @@ def test_arms_without_seeds_in_common_give_each_its_own_variance():
     found = components(values)
     assert found.seed.degrees == 4 * 3
     assert np.isfinite(found.seed.variance)
-    filled = found.for_arms(ARMS, [*PAIRS, ("d", "c")])
-    assert set(filled.question) == {*PAIRS, ("d", "c")}
-
-
-@pytest.mark.parametrize("seeds", [{"a": [0]}, {"a": [0, 1, 2], "b": [2, 3]}], ids=str)
-def test_arms_that_share_no_two_seeds_show_how_much_questions_differ(seeds):
-    values = answers(4, 4000, question_sd=0.3, cell_sd=0.3)
-    values |= {arm: {seed: values[arm][seed] for seed in of_arm} for arm, of_arm in seeds.items()}
-    assert np.sqrt(components(values).question["b", "a"]) == pytest.approx(0.3, rel=0.05)
-
-
-def test_an_arm_that_the_pilot_lacks_is_like_the_others():
-    found = components(answers(seed_sd=0.05)).for_arms(["a", "new"], [("new", "a")])
-    assert found.means["new"] == pytest.approx(0.5, abs=0.1)
-    assert set(found.interaction) == {"a", "new"}
-
-
-def test_one_seed_says_nothing_of_seeds():
+    filled = found.for_arms([*ARMS, "new"], [*PAIRS, ("new", "c")])  # an arm that the pilot lacks is like the others
+    assert set(filled.question) == {*PAIRS, ("new", "c")}
+    assert filled.means["new"] == pytest.approx(0.5, abs=0.1)
     with pytest.raises(StudyError, match="no arm has two finished seeds"):
         components({arm: {0: of_arm[0]} for arm, of_arm in answers().items()})
+
+
+def test_arms_that_share_no_two_seeds_show_how_much_questions_differ():
+    values = answers(4, 4000, question_sd=0.3, cell_sd=0.3)
+    values |= {arm: {seed: values[arm][seed] for seed in seeds} for arm, seeds in (("a", [0, 1, 2]), ("b", [2, 3]))}
+    assert np.sqrt(components(values).question["b", "a"]) == pytest.approx(0.3, rel=0.05)
 
 
 def test_stated_values_are_those_of_the_components():
@@ -128,17 +110,17 @@ def test_stated_values_are_those_of_the_components():
 
 
 def test_a_count_needs_more_stated_values():
-    with pytest.raises(StudyError, match="seed_sd"):
-        components_from_stated(Stated(), SHARE, 300, 1, True, ARMS, PAIRS)
-    with pytest.raises(StudyError, match="mean: state a mean"):
-        components_from_stated(Stated(seed_sd=1.0), COUNT, 300, 1, True, ARMS, PAIRS)
-    with pytest.raises(StudyError, match="answer_sd"):
-        components_from_stated(Stated(seed_sd=1.0, mean=20.0), COUNT, 300, 1, True, ARMS, PAIRS)
-    with pytest.raises(StudyError, match="question_sd"):
-        components_from_stated(Stated(seed_sd=1.0, mean=20.0, answer_sd=3.0), UNLIMITED, 300, 1, True, ARMS, PAIRS)
-    of = components_from_stated(
-        Stated(seed_sd=1.0, mean=20.0, answer_sd=3.0, question_sd=2.0), COUNT, 300, 1, True, ARMS, PAIRS
-    )
+    known = {}
+    for name, value, limits in [
+        ("seed_sd", 1.0, SHARE),
+        ("mean", 20.0, COUNT),
+        ("answer_sd", 3.0, COUNT),
+        ("question_sd", 2.0, UNLIMITED),
+    ]:
+        with pytest.raises(StudyError, match=name):
+            components_from_stated(Stated(**known), limits, 300, 1, True, ARMS, PAIRS)
+        known[name] = value
+    of = components_from_stated(Stated(**known), COUNT, 300, 1, True, ARMS, PAIRS)
     assert seed_deviation(of, "a") == pytest.approx(1.0)
 
 
@@ -179,13 +161,8 @@ def test_components_are_those_of_the_answers(folder):
     assert (found.questions, found.samples, found.seeds) == (40, 3, 3)
     assert set(found.question) == {("format_only", "correctness_only")}
     assert found.sample[PAIR.arm] == pytest.approx(np.mean(by_hand))
-
-
-def test_greedy_answers_and_metrics_of_several_samples_have_no_noise_that_samples_take_away(folder):
-    for question in (asked(mode="greedy"), asked(metric="pass@3")):
-        found = read_pilot(folder, question, "pilot")
-        assert not any(found.sample.values())
-        assert all(value > 0 for value in found.interaction.values())
+    for question in (asked(mode="greedy"), asked(metric="pass@3")):  # no noise that samples take away
+        assert not any(read_pilot(folder, question, "pilot").sample.values())
 
 
 def test_runs_that_are_not_finished_do_not_count(folder, tmp_path):
@@ -196,23 +173,11 @@ def test_runs_that_are_not_finished_do_not_count(folder, tmp_path):
     assert read_pilot(tmp_path, asked(), "pilot").seeds == 2
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"dataset": "math"}, "has no data set math; its data sets: gsm8k_test"),
-        ({"metric": "pass@64"}, "has no metric pass@64 in mode sampled"),
-    ],
-)
-def test_what_a_pilot_lacks_is_said_in_a_line(folder, changes, says):
-    with pytest.raises(StudyError, match=says):
-        read_pilot(folder, asked(**changes), "pilot")
-
-
-def test_a_folder_without_a_study_is_refused(tmp_path):
-    with pytest.raises(
-        StudyError, match=r"pilot: elsewhere: not a study's results folder, because it has no study\.json"
+def test_what_a_pilot_lacks_is_said_in_a_line(folder, tmp_path):
+    for root, question, says in (
+        (folder, asked(dataset="math"), "has no data set math; its data sets: gsm8k_test"),
+        (folder, asked(metric="pass@64"), "has no metric pass@64 in mode sampled"),
+        (tmp_path, asked(), r"pilot: not a study's results folder, because it has no study\.json"),
     ):
-        read_pilot(tmp_path, asked(), "elsewhere")
-    (tmp_path / "study.json").write_text(json.dumps({"name": 1}))
-    with pytest.raises(StudyError, match=r"study\.json"):
-        read_pilot(tmp_path, asked(), "elsewhere")
+        with pytest.raises(StudyError, match=says):
+            read_pilot(root, question, "pilot")

@@ -1,5 +1,7 @@
 """Decisions of a sequential study in its table of differences, summary and figure."""
 
+from itertools import product
+
 import pandas as pd
 import pytest
 
@@ -8,15 +10,9 @@ from reward_ablation.analysis.evaluation.tables import with_decisions
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.evaluation import seeds_and_decision
 from reward_ablation.report.summary import sequential
-from reward_ablation.study.primary import Contrast
 
 ROW = {"estimate": 0.5, "low": 0.4, "high": 0.6, "p": 0.01, "p_holm": 0.02, "p_equivalent": 0.3, "seeds": 3}
 ROW |= {"pooled_low": 0.45, "pooled_high": 0.55}
-
-
-def at(arm, decision, estimate):
-    numbers = {"estimate": estimate, "low": estimate - 0.1, "high": estimate + 0.1, "p": 0.001, "p_holm": 0.04}
-    return {"arm": arm, "against": "correctness_only", "decision": decision, "boundary": 0.01, **numbers}
 
 
 @pytest.fixture
@@ -24,8 +20,12 @@ def given():
     """A study with one contrast that was closed at the first look, and one that is open after the second."""
     content = MadeUpStudy(seeds=(0, 1, 2)).plan()
     baseline, one, other, *_ = [arm["name"] for arm in content["arms"]]
-    first = [at(one, "different", 0.2) | {"against": baseline}, at(other, "open", 0.1) | {"against": baseline}]
-    second = [at(other, "open", 0.15) | {"against": baseline}]
+
+    def at(arm, decision, estimate):
+        numbers = {"estimate": estimate, "low": estimate - 0.1, "high": estimate + 0.1, "p": 0.001, "p_holm": 0.04}
+        return {"arm": arm, "against": baseline, "decision": decision, "boundary": 0.01, **numbers}
+
+    first, second = [at(one, "different", 0.2), at(other, "open", 0.1)], [at(other, "open", 0.15)]
     taken = [
         {"seeds": seeds, "date": "2026-01-31T12:00:00Z", "contrasts": contrasts, "error_left": 0.03}
         for seeds, contrasts in ((2, first), (3, second))
@@ -38,10 +38,8 @@ def given():
 
 
 def table(baseline, *arms):
-    rows = [
-        {"arm": arm, "baseline": baseline, "family": family} for arm in arms for family in ("primary", "exploratory")
-    ]
-    return pd.DataFrame(rows).assign(**ROW)
+    families = product(arms, [baseline], ["primary", "exploratory"])
+    return pd.DataFrame(families, columns=["arm", "baseline", "family"]).assign(**ROW)
 
 
 def test_the_answer_of_a_contrast_is_that_of_its_last_look(given):
@@ -77,22 +75,3 @@ def test_a_list_of_seeds_has_no_decisions(given):
         found = with_decisions(table(baseline, one, other), listed)
         assert found["decision"].isna().all()
         pd.testing.assert_frame_equal(found.drop(columns="decision"), table(baseline, one, other))
-
-
-def test_the_summary_says_which_look_is_next_and_what_these_answers_are_not(given):
-    study, baseline, one, other = given
-    words = " ".join(sequential(study))
-    assert f"next is look 3 of 3, with 5 seeds; open: {other} against {baseline}" in words
-    assert f"{one} against {baseline}: different with 2 seeds" in words
-    assert "**Not finished:** the next start runs the next look." in words
-    listed = study.model_copy(update={"sequential": study.sequential.model_copy(update={"in_force": False})})
-    assert sequential(listed)[0].startswith("**Not the sequential answers: the study declared looks at 2, 3, 5 seeds")
-    assert sequential(study.model_copy(update={"sequential": None})) == []
-
-
-def test_the_figure_names_seeds_and_decision(given):
-    study, baseline, one, other = given
-    assert seeds_and_decision(study, one, baseline) == "\n2 seeds, different"
-    assert seeds_and_decision(study, other, baseline) == "\n3 seeds, open"
-    assert seeds_and_decision(study, baseline, one) == ""
-    assert study.sequential.decision(Contrast(arm=baseline, against=one)) is None

@@ -1,5 +1,3 @@
-from html.parser import HTMLParser
-
 import pandas as pd
 import pytest
 
@@ -15,19 +13,15 @@ HOSTILE = "\x1b[2Ja\u202eevil\u2066\x00 <script>alert(1)</script> & \ud7ff\ue000
 @pytest.mark.parametrize(
     ("base", "baseline", "expected"),
     [
-        ("01010", "00011", {"a": "first", "b": "first", "d": None, "e": "gained"}),
-        ("00110", "00011", {"a": "first", "b": "first", "c": "lost", "e": "gained"}),
+        ("01010", "00011", {"a": "first", "b": "first", "e": "gained"}),
         ("10000", "01000", {"a": "first", "b": "first"}),  # the first ones, whatever became of them
         ("01101", "10010", {"a": "first", "b": "first", "c": "lost", "d": "gained"}),  # others than the first ones, too
-        ("11111", "11111", {"a": "first", "b": "first"}),
     ],
 )
 def test_problems_are_chosen_by_the_rule(base, baseline, expected):
     names = list("abcde")
     right = [pd.Series([mark == "1" for mark in marks], index=names) for marks in (base, baseline)]
-    chosen = choose(names, *right)
-    assert chosen == {name: why for name, why in expected.items() if why}
-    assert list(chosen) == sorted(chosen)
+    assert [*choose(names, *right).items()] == [*expected.items()]
 
 
 def test_rows_are_the_base_model_and_the_first_seed_of_each_arm(tmp_path):
@@ -37,51 +31,31 @@ def test_rows_are_the_base_model_and_the_first_seed_of_each_arm(tmp_path):
     assert (table["mode"] == "greedy").all()
     for _, rows in table.groupby("problem_id"):
         assert rows["arm"].tolist() == ["base", *study.arm_names]
-        assert rows["seed"].isna().tolist() == [True, False, False, False, False]
-        assert rows["seed"].dropna().tolist() == [3] * 4
-    assert table["problem_id"].iloc[0] == "gsm8k_test:0"
-    assert table["question"].iloc[0] == "What is 0?"
+        assert rows["seed"].fillna(-1).tolist() == [-1, 3, 3, 3, 3]
+    assert table["scores"].isna().all()  # no metrics of its own
+    assert table[["problem_id", "question"]].iloc[0].tolist() == ["gsm8k_test:0", "What is 0?"]
     run = study.runs_of("format_only")[0]
     answers = pd.read_parquet(tmp_path / study.answers_file("gsm8k_test", run.name)).query("mode == 'greedy'")
     own = table[table["arm"] == "format_only"].set_index("problem_id")["correct_strict"]
-    expected = answers.set_index("problem_id").loc[own.index, "correct_strict"]
-    assert own.tolist() == expected.tolist()
+    assert own.tolist() == answers.set_index("problem_id").loc[own.index, "correct_strict"].tolist()
 
 
 def test_control_format_and_unassigned_characters_are_escapes():
     shown = visible(HOSTILE)
     assert shown.startswith("\\x1b[2Ja\\u202eevil\\u2066\\x00 <script>")
-    assert "\\ue000\n$x^2$" in shown
     assert visible("Größe 数 עברית é") == "Größe 数 עברית é"
     assert visible("a\u200bb\u00adc\U000e0041") == "a\\u200bb\\xadc\\U000e0041"
     assert visible("one\r\ntwo\rthree\ttab") == "one\ntwo\\x0dthree    tab"
 
 
-@pytest.mark.parametrize(
-    ("strict", "lenient", "tokens", "truncated", "expected"),
-    [
-        (True, True, 10, False, "right, 10 tokens"),
-        (False, True, 1, False, "right, but not in the format, 1 token"),
-        (False, False, 16, True, "wrong, 16 tokens, cut off by the limit"),
-    ],
-)
-def test_a_verdict_in_words(strict, lenient, tokens, truncated, expected):
-    row = {"correct_strict": strict, "correct_lenient": lenient, "tokens": tokens, "truncated": truncated}
-    assert verdict(pd.Series(row)) == expected
-
-
-class Tags(HTMLParser):
-    """Names of the tags of a page, and its text."""
-
-    def __init__(self):
-        super().__init__()
-        self.tags, self.text = set(), ""
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.add(tag)
-
-    def handle_data(self, data):
-        self.text += data
+def test_a_verdict_in_words():
+    columns = ["correct_strict", "correct_lenient", "tokens", "truncated"]
+    rows = pd.DataFrame([(True, True, 10, False), (False, True, 1, False), (False, False, 16, True)], columns=columns)
+    assert [verdict(row) for _, row in rows.iterrows()] == [
+        "right, 10 tokens",
+        "right, but not in the format, 1 token",
+        "wrong, 16 tokens, cut off by the limit",
+    ]
 
 
 def test_model_output_does_nothing_on_the_page(tmp_path):
@@ -90,12 +64,10 @@ def test_model_output_does_nothing_on_the_page(tmp_path):
         completion=HOSTILE, question=HOSTILE, answer="<b>1</b>", gold="<i>2</i>"
     )
     write_examples_page(table, study, tmp_path / "page.html")
-    page = Tags()
-    page.feed((tmp_path / "page.html").read_text(encoding="utf-8"))
-    assert page.tags.isdisjoint({"script", "b", "i"})
-    assert "<script>alert(1)</script>" in page.text
-    assert "more characters)" in page.text
-    assert not set("\x1b\u202e\u2066\x00\r") & set((tmp_path / "page.html").read_text(encoding="utf-8"))
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert not any(tag in page for tag in ("<script", "<b>", "<i>", *"\x1b\u202e\u2066\x00\r"))
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "more characters)" in page
 
 
 @pytest.mark.parametrize("has_base", [True, False])

@@ -28,50 +28,29 @@ def learning_curves(study, root) -> pd.DataFrame:
     return joined(SCHEMAS["learning_curves"], parts)
 
 
-def of(table, arm, **values):
-    rows = table[table["arm"] == arm]
-    for name, value in values.items():
-        rows = rows[rows[name] == value]
-    return rows[VALUES].reset_index(drop=True)
+def of(table, **values):
+    return table[(table[[*values]] == pd.Series(values)).all(axis=1)][VALUES].reset_index(drop=True)
 
 
-def test_a_curve_goes_from_the_base_model_over_the_kept_ones_to_the_final_one(kept):
-    _, _, table = kept
-    assert list(table.columns) == SCHEMAS["learning_curves"].names
+def test_a_curve_has_the_kept_models_between_the_rows_of_evaluation_by_run(kept):
+    study, root, table = kept
     for _, rows in table.groupby(["arm", "seed", "mode", "metric"]):
         assert rows["step"].tolist() == [0, 2, 4, 6]
-
-
-def test_its_ends_are_the_rows_of_evaluation_by_run(kept):
-    study, root, table = kept
     by_run = made_tables(root, "evaluation")["evaluation_by_run"]
     for run in study.runs:
         for mode in ("greedy", "sampled"):
-            labels = {"seed": run.seed, "mode": mode}
-            pd.testing.assert_frame_equal(of(table, run.arm, step=6, **labels), of(by_run, run.arm, **labels))
-            pd.testing.assert_frame_equal(of(table, run.arm, step=0, **labels), of(by_run, "base", mode=mode))
+            labels = {"arm": run.arm, "seed": run.seed, "mode": mode}
+            pd.testing.assert_frame_equal(of(table, step=6, **labels), of(by_run, **labels))
+            pd.testing.assert_frame_equal(of(table, step=0, **labels), of(by_run, arm="base", mode=mode))
 
 
 def test_a_step_s_value_is_the_mean_of_its_answers(kept):
     study, root, table = kept
-    answers = [
-        pd.read_parquet(root / study.kept_answers_file("gsm8k_test", run.name)) for run in study.runs_of("format_only")
-    ]
-    expected = [rows[(rows["step"] == 4) & (rows["mode"] == "greedy")]["correct_strict"].mean() for rows in answers]
+    files = [root / study.kept_answers_file("gsm8k_test", run.name) for run in study.runs_of("format_only")]
+    answers = [pd.read_parquet(file).query("step == 4 and mode == 'greedy'") for file in files]
+    expected = [rows["correct_strict"].mean() for rows in answers]
     rows = table.query("arm == 'format_only' and step == 4 and mode == 'greedy' and metric == 'accuracy_strict'")
     assert rows["value"].tolist() == pytest.approx(expected)
-
-
-def test_each_file_of_answers_is_read_once(kept, monkeypatch):
-    study, root, _ = kept
-    paths, read = [], stored_answers.read_parquet
-    monkeypatch.setattr(
-        stored_answers,
-        "read_parquet",
-        lambda path, columns, coded: paths.append(path) or read(path, columns, coded=coded),
-    )
-    learning_curves(study, root)
-    assert len(paths) == len(set(paths)) == 1 + 2 * len({run.folder for run in study.runs})
 
 
 def test_kept_models_with_other_questions_are_refused(tmp_path):

@@ -14,7 +14,6 @@ from reward_ablation.analysis.gradients.measured_steps import (
     read_step,
     spread_steps,
 )
-from reward_ablation.analysis.gradients.what_if import read_measured_step, what_if
 from reward_ablation.gram.store import GRAMS_FILE
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_parquet
@@ -45,16 +44,14 @@ def test_effects_on_other_prompts_are_those_of_the_definition(tmp_path):
         # three of four pairs of prompts differ
         assert found[0, k] == pytest.approx(effect / (3 / 4) / length, abs=2e-3 * np.abs(found[0]).max())
     assert np.isnan(found[1]).all()  # weights of 0 make no step
-
-
-def test_the_step_taken_is_that_of_the_own_weights(tmp_path):
-    make_run(tmp_path)
-    measured = read_step(MeasuredRun(tmp_path, [7], NAMES), 7)
-    effects = effects_on_other_prompts(measured, [measured.own_shares])[0]
-    known = what_if(OWN, read_measured_step(tmp_path, 7)).effect.set_index(["layer", "component"]).loc["all"]
-    assert effects == pytest.approx(effects_on_other_prompts(measured, [shares_of(measured, OWN)])[0])
-    parts = known.loc[NAMES, "cross_prompt"] / known.loc[NAMES, "effect"] * known.loc[NAMES, "per_length"]
-    assert effects == pytest.approx(parts.to_numpy() / (3 / 4), rel=2e-3)
+    np.testing.assert_allclose(measured.own_shares, shares_of(measured, OWN))
+    backward = read_step(MeasuredRun(tmp_path, [7], NAMES[::-1]), 7)
+    [forth], [back] = (effects_on_other_prompts(of, [of.own_shares]) for of in (measured, backward))
+    assert forth == pytest.approx(back[::-1])
+    assert spread_steps(list(range(1, 101)), 4) == [1, 34, 67, 100]
+    alone = [replace(block, prompts=0 * block.prompts) for block in measured.alone]
+    vars(measured)["alone"] = alone  # blocks of one prompt each say nothing of other prompts
+    assert np.isnan(effects_on_other_prompts(measured, [shares_of(measured, OWN)])).all()
 
 
 def test_the_length_of_a_step_of_several_blocks_is_as_stored(tmp_path):
@@ -62,23 +59,16 @@ def test_the_length_of_a_step_of_several_blocks_is_as_stored(tmp_path):
     measured = read_step(MeasuredRun(tmp_path, [7], NAMES), 7)
     of_components = measured.own_shares.T @ rows
     dots = of_components @ of_components.T
-    stored = [
-        {"step": step, "layer": layer, "definition": definition, "component_a": a, "component_b": b, "dot": dots[i, j]}
-        for step, layer, definition in [
-            (7, "all", "share"),
-            (8, "all", "share"),
-            (7, "0", "share"),
-            (7, "all", "alone"),
-        ]
-        for i, a in enumerate(NAMES)
-        for j, b in enumerate(NAMES[i:], i)
-    ]
-    write_parquet(pd.DataFrame(stored), tmp_path / "gradients.parquet")
+    labels = [(7, "all", "share"), (8, "all", "share"), (7, "0", "share"), (7, "all", "alone")]
+    pairs = [(NAMES[i], NAMES[j], dots[i, j]) for i in range(3) for j in range(i, 3)]
+    columns = ["step", "layer", "definition", "component_a", "component_b", "dot"]
+    stored = pd.DataFrame([(*label, *pair) for label in labels for pair in pairs], columns=columns)
+    write_parquet(stored, tmp_path / "gradients.parquet")
     whole = np.linalg.norm(measured.own_shares.sum(axis=1) @ rows)
     assert measured.square == pytest.approx(whole**2)
     by_blocks = replace(measured, run=None)
-    step = [own[of_block] @ rows[of_block] for own in [measured.own_shares.sum(axis=1)] for of_block in measured.places]
-    within = np.sqrt(sum(part @ part for part in step))
+    own = measured.own_shares.sum(axis=1)
+    within = np.linalg.norm([own[of_block] @ rows[of_block] for of_block in measured.places])
     assert abs(whole / within - 1) > 0.05
     of_own = [measured.own_shares]
     expected = effects_on_other_prompts(by_blocks, of_own) * within / whole
@@ -100,25 +90,6 @@ def test_parts_that_cancel_as_earlier_versions_stored_them_are_no_contradiction(
     assert read_step(MeasuredRun(tmp_path, [7], NAMES), 7).startswith("the advantages of a step do not follow from its")
 
 
-def test_components_come_in_the_order_asked_for(tmp_path):
-    make_run(tmp_path)
-    forward, backward = (read_step(MeasuredRun(tmp_path, [7], names), 7) for names in (NAMES, NAMES[::-1]))
-    one, other = (effects_on_other_prompts(of, [of.own_shares])[0] for of in (forward, backward))
-    assert one == pytest.approx(other[::-1])
-
-
-def test_blocks_of_one_prompt_each_say_nothing_of_other_prompts(tmp_path):
-    make_run(tmp_path)
-    measured = read_step(MeasuredRun(tmp_path, [7], NAMES), 7)
-    vars(measured)["alone"] = [replace(block, prompts=0 * block.prompts) for block in measured.alone]
-    assert np.isnan(effects_on_other_prompts(measured, [shares_of(measured, OWN)])).all()
-
-
-def test_steps_are_spread():
-    assert spread_steps([1, 2, 3], 5) == [1, 2, 3]
-    assert spread_steps(list(range(1, 101)), 4) == [1, 34, 67, 100]
-
-
 def test_a_damaged_file_is_refused_and_missing_completions_are_a_reason(tmp_path):
     make_run(tmp_path)
     path = tmp_path / "rollouts.parquet"
@@ -137,6 +108,7 @@ def test_scores_against_the_others_of_their_group():
     against = leave_one_out_scores(scores, 3)
     # 1 - (0 + 5) / 2 and so on; 2 - 4; one score alone has nothing to stand against
     assert list(against[:, 0]) == pytest.approx([-1.5, -3.0, 4.5, -2.0, 0.0, 2.0, 0.0, 0.0, 0.0])
+    assert leave_one_out_scores(np.array([[1.0], [0.0], [5.0], [2.0]]), 2)[:, 0].tolist() == [1, -1, 3, -3]
     # Groups of one stand against the batch: 1 - (0 + 5) / 2 and so on; 0 - 4 and 4 - 0.
     single = np.array([[1.0, 0.0], [0.0, 4.0], [5.0, nan]])
     np.testing.assert_allclose(leave_one_out_scores(single, 1), [[-1.5, -4.0], [-3.0, 4.0], [4.5, 0.0]])

@@ -74,35 +74,10 @@ def test_a_cosine_weighs_steps_by_their_size():
     assert found.set_index("quantity").loc["cosine", "estimate"] == pytest.approx(0.9)
     assert found[["seeds", "steps"]].drop_duplicates().to_numpy().tolist() == [[1, 2]]
 
-
-def test_a_method_that_makes_no_step_has_length_0_and_no_cosine():
-    found = answers([[[[0, 0], [0, 1]]]], [[[math.nan, 1]]]).estimates.set_index("quantity")["estimate"]
-    assert found["length"] == 0.0
-    assert np.isnan(found[["cosine", "effect", "gain"]].to_numpy(dtype=float)).all()
-
-
-def test_answers_at_a_step_are_those_of_explicit_gradients(tmp_path):
-    run = make_run(tmp_path, blocks=1)
-    measured = read_step(MeasuredRun(tmp_path, [7], NAMES), 7)
-    vectors = [np.array([weights.get(name, 0.0) for name in NAMES]) for weights in (OTHER, OWN)]
-    shares = [advantage_shares(run.scores, vector, *run.how) for vector in vectors]
-    asked = Replayed({7: shares[0]}, {7: vectors[0]})
-    inner, effects, weights = answers_at_step(measured, [asked])
-    rows = np.concatenate(run.gradients, axis=1)
-    steps = [-of_method.sum(axis=1) @ rows for of_method in shares]
-    np.testing.assert_allclose(inner, [[a @ b for b in steps] for a in steps], rtol=5e-3)
-    np.testing.assert_allclose(effects, effects_on_other_prompts(measured, shares))
-    np.testing.assert_array_equal(weights, [vectors[0]])
-
-
-def test_the_step_of_a_runs_own_method_is_its_own(root):
-    for arm in ARMS:
-        history = read_history(folders(root, arm)[0])
-        found = methods_offline(folders(root, arm), {"own": method_of_arm(history.spec)}).estimates
-        own = found.set_index("quantity")["estimate"]
-        assert own["cosine"] == pytest.approx(1.0, abs=1e-6)
-        assert own["length"] == pytest.approx(1.0, abs=1e-6)
-        assert own["gain"].to_numpy() == pytest.approx(np.zeros(3), abs=1e-6)
+    # a method that makes no step
+    none = answers([[[[0, 0], [0, 1]]]], [[[math.nan, 1]]]).estimates.set_index("quantity")["estimate"]
+    assert none["length"] == 0.0
+    assert np.isnan(none[["cosine", "effect", "gain"]].to_numpy(dtype=float)).all()
 
 
 @pytest.mark.parametrize(
@@ -110,9 +85,7 @@ def test_the_step_of_a_runs_own_method_is_its_own(root):
     [
         ("run.json", None, "there is no such file; name the folder of a finished run"),
         ("run.json", b"{", "truncated or changed: it is not JSON; delete "),
-        ("run.json", b"{}", "spec: "),
         ("rollouts.parquet", None, "there is no such file; run the workflow again, it makes what is missing"),
-        ("gradients.parquet", b"x", "truncated or changed"),
         ("metrics.parquet", b"x", "truncated or changed"),
     ],
 )
@@ -125,6 +98,45 @@ def test_missing_and_damaged_files_of_a_run_are_refused_in_one_line(root, tmp_pa
         read_history(run)
     assert str(error.value).startswith(f"{run / name}: {told}")
     assert "\n" not in str(error.value)
+
+
+def test_what_cannot_be_answered_is_refused(root, tmp_path):
+    run, gdpo = folders(root, "static")[0], {"gdpo": MethodSettings("gdpo", {"a": 1.0})}
+    several = shutil.copytree(run, tmp_path / "run")
+    content = json.loads((several / "run.json").read_text())
+    content["spec"]["training"] |= {"gradient_accumulation_steps": 4, "steps_per_generation": 2}
+    write_json(content, several / "run.json")
+    unknown = {"x": MethodSettings("gdpo", {"z": 1.0})}
+    for runs, asked, told in (
+        ([], gdpo, "no runs"),
+        (run, {}, "no methods"),
+        (run, unknown, "z does not score its completions"),
+        (several, gdpo, "several generations each"),
+    ):
+        with pytest.raises(StudyError, match=told):
+            methods_offline(runs, asked)
+
+
+def test_answers_at_a_step_are_those_of_explicit_gradients(tmp_path):
+    run = make_run(tmp_path, blocks=1)
+    measured = read_step(MeasuredRun(tmp_path, [7], NAMES), 7)
+    vectors = [np.array([weights.get(name, 0.0) for name in NAMES]) for weights in (OTHER, OWN)]
+    shares = [advantage_shares(run.scores, vector, *run.how) for vector in vectors]
+    inner, effects, weights = answers_at_step(measured, [Replayed({7: shares[0]}, {7: vectors[0]})])
+    rows = np.concatenate(run.gradients, axis=1)
+    steps = [-of_method.sum(axis=1) @ rows for of_method in shares]
+    np.testing.assert_allclose(inner, [[a @ b for b in steps] for a in steps], rtol=5e-3)
+    np.testing.assert_allclose(effects, effects_on_other_prompts(measured, shares))
+    np.testing.assert_array_equal(weights, [vectors[0]])
+
+
+def test_the_step_of_a_runs_own_method_is_its_own(root):
+    for arm in ARMS:
+        history = read_history(folders(root, arm)[0])
+        found = methods_offline(folders(root, arm), {"own": method_of_arm(history.spec)}).estimates
+        own = found.set_index("quantity")["estimate"]
+        assert own[["cosine", "length"]].tolist() == pytest.approx([1.0, 1.0], abs=1e-6)
+        assert own["gain"].to_numpy() == pytest.approx(np.zeros(3), abs=1e-6)
 
 
 def test_a_replay_gives_the_weights_and_advantages_that_the_run_logged(root):
@@ -141,36 +153,6 @@ def test_a_replay_gives_the_weights_and_advantages_that_the_run_logged(root):
     assert logged["a"].nunique() > 1
 
 
-def test_a_state_goes_from_step_to_step(root):
-    history = read_history(folders(root, "static")[0])
-    # the multiplier of a bound that is out of reach rises by step_size * (2 - mean score) a step
-    asked = MethodSettings("lagrangian", {"a": 1.0, "c": 0.0}, {"at_least": {"c": 0.999}, "step_size": 0.5})
-    replayed, expected = replay(history, asked), 0.0
-    for step, scores in history.scores.items():
-        expected = max(0.0, expected + 0.5 * (0.999 - scores[:, 2].mean()))
-        assert replayed.weights[step][2] == pytest.approx(expected)
-    assert expected > 1
-
-
-def test_the_gram_matrix_of_the_step_itself_can_be_asked_for(root):
-    folder = folders(root, "static")[0]
-    gradients = pd.read_parquet(folder / "gradients.parquet")
-    whole = gradients[(gradients["layer"] == "all") & (gradients["definition"] == "alone")]
-    dots = whole.set_index(["step", "component_a", "component_b"])["dot"]
-    history = read_history(folder)
-    lagged, same = (
-        replay(history, MethodSettings("upgrad", {"a": 1.0, "b": 1.0}, {"rescale": False}, source)).weights
-        for source in ("previous", "same_step")
-    )
-    for step in range(1, 9):
-        conflict = max(0.0, -dots[step, "a", "b"] / dots[step, "a", "a"])
-        assert same[step][0] == pytest.approx(1 + conflict, rel=1e-5)  # two gradients: w_1 + w_2 max(0, -G_12 / G_11)
-        if step < 8:
-            np.testing.assert_allclose(lagged[step + 1], same[step], rtol=1e-6)
-    assert lagged[1][0] == 1.0
-    assert max(same[step][0] for step in same) > 1.1
-
-
 def test_parameters_of_a_method_and_fewer_steps(root):
     asked = {"late": MethodSettings("schedule", {"a": 1.0, "c": 0.0}, {"c": {0: 0.0, 4: 2.0}})}
     found, of_two = (methods_offline(folders(root, "static")[0], asked, most_steps=most) for most in (None, 2))
@@ -180,45 +162,11 @@ def test_parameters_of_a_method_and_fewer_steps(root):
     assert of_two.steps == [1, 8]
 
 
-GDPO = {"gdpo": MethodSettings("gdpo", {"a": 1.0})}
-
-
-def test_no_runs_and_a_component_that_does_not_score_the_run_are_refused(root):
-    with pytest.raises(StudyError, match="no runs"):
-        methods_offline([], GDPO)
-    with pytest.raises(StudyError, match="no methods"):
-        methods_offline(folders(root, "static")[0], {})
-    with pytest.raises(StudyError, match="z does not score its completions"):
-        methods_offline(folders(root, "static")[0], {"x": MethodSettings("gdpo", {"z": 1.0})})
-
-
-def test_a_run_of_several_generations_a_step_is_refused(tmp_path):
-    MadeUpStudy(arms={"one": {"a": 1.0}}, steps=2).write(tmp_path)
-    record = next(tmp_path.glob("runs/*/seed0/run.json"))
-    content = json.loads(record.read_text())
-    content["spec"]["training"] |= {"gradient_accumulation_steps": 4, "steps_per_generation": 2}
-    write_json(content, record)
-    with pytest.raises(StudyError, match="several generations each"):
-        methods_offline(record.parent, GDPO)
-
-
-def test_steps_without_gram_matrices_are_counted(tmp_path):
-    MadeUpStudy(arms={"one": {"a": 1.0, "b": 1.0}}, seeds=(0,), steps=3).write(tmp_path)
-    found = methods_offline(folders(tmp_path, "one"), GDPO)
-    assert sum(found.left_out.values()) == 3
-    assert found.steps == []
-    assert found.estimates["estimate"].isna().all()
-
-
-@pytest.mark.parametrize(
-    ("training", "method", "parameters"),
-    [
+def test_the_method_of_an_arm_of_trl():
+    for training, method, parameters in (
         ({}, "weighted_sum", {"scale_rewards": "group"}),
         ({"scale_rewards": False}, "weighted_sum", {"scale_rewards": "none"}),
-        ({"scale_rewards": "batch"}, "weighted_sum", {"scale_rewards": "batch"}),
         ({"multi_objective_aggregation": "normalize_then_sum"}, "gdpo", {}),
-    ],
-)
-def test_the_method_of_an_arm_of_trl(training, method, parameters):
-    spec = ArmSpec.read(arm_spec(weights={"a": 1, "b": 0}, training=training), "spec")
-    assert method_of_arm(spec) == MethodSettings(method, {"a": 1.0}, parameters)
+    ):
+        spec = ArmSpec.read(arm_spec(weights={"a": 1, "b": 0}, training=training), "spec")
+        assert method_of_arm(spec) == MethodSettings(method, {"a": 1.0}, parameters)

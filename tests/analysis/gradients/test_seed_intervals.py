@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
+from analysis.made_up import MadeUpStudy, made_tables
 from reward_ablation.analysis.gradients.seed_intervals import margin_over_steps, means_over_steps_and_seeds, over_seeds
 from reward_ablation.analysis.gradients.similarity_by_arm import ratios
+from reward_ablation.analysis.gradients.tables import SCHEMAS, alignment
 from reward_ablation.analysis.statistics.intervals import block_length, block_shares
+from reward_ablation.analysis.study_file import StudyFile
 
 
 def test_seeds_without_a_value_are_no_degrees_of_freedom():
@@ -45,18 +48,18 @@ def alike_neighbours(rng, shape, memory=0.5):
     return noise[..., 50:]
 
 
-@pytest.mark.parametrize(("seeds", "spread"), [(2, 0.3), (5, 0.0)])
-def test_intervals_of_means_hold_the_truth(seeds, spread):
-    rng = np.random.default_rng([seeds, int(10 * spread)])
-    values = 1 + spread * rng.normal(size=(4000, seeds, 1)) + alike_neighbours(rng, (4000, seeds, 40))
+def test_intervals_of_means_hold_the_truth():
+    rng = np.random.default_rng(3)
+    values = 1 + 0.3 * rng.normal(size=(4000, 2, 1)) + alike_neighbours(rng, (4000, 2, 40))
     found = means_over_steps_and_seeds(values, 0.95)
     assert 0.93 < np.mean((found.low < 1) & (found.high > 1)) < 0.97
+    one_seed = means_over_steps_and_seeds(alike_neighbours(rng, (4000, 1, 200), memory=0.3), 0.95)
+    assert 0.91 < np.mean((one_seed.low < 0) & (one_seed.high > 0)) < 0.97
 
 
-@pytest.mark.parametrize("seeds", [2, 5])
-def test_intervals_of_cosines_hold_the_truth(seeds):
+def test_intervals_of_cosines_hold_the_truth():
     """Inner products with noise; squared norms that vary by a factor of some e from step to step."""
-    rng = np.random.default_rng(seeds)
+    rng, seeds = np.random.default_rng(2), 2
     shape = (3000, seeds, 40)
     size_a, size_b = np.exp(alike_neighbours(rng, (2, *shape)) / 2)
     cosine = 0.3 + 0.05 * rng.normal(size=(3000, seeds, 1)) + 0.2 * alike_neighbours(rng, shape)
@@ -66,7 +69,23 @@ def test_intervals_of_cosines_hold_the_truth(seeds):
     assert 0.93 < np.mean((found.low < truth) & (found.high > truth)) < 0.97
 
 
-def test_intervals_over_the_steps_of_one_seed_hold_its_mean():
-    rng = np.random.default_rng(1)
-    found = means_over_steps_and_seeds(alike_neighbours(rng, (4000, 1, 200), memory=0.3), 0.95)
-    assert 0.91 < np.mean((found.low < 0) & (found.high > 0)) < 0.97
+def test_effects_are_means_over_steps_and_then_over_seeds():
+    study = StudyFile.model_validate(MadeUpStudy(arms={"x": {"a": 1.0, "b": 0.0}}, seeds=(0, 1)).plan())
+    nothing = np.array([np.nan, np.nan])  # a step whose advantages are all 0
+    effects = [{1: np.array([1.0, np.nan]), 2: np.array([2.0, 4]), 3: nothing}, {1: np.array([6.0, np.nan])}]
+    found = alignment("x", study.runs_of("x"), effects, study).set_index("component")
+    assert found.loc["a", "estimate"] == (1.5 + 6) / 2
+    assert found.loc["b", "estimate"] == 4
+    # Student's t at .975 with one degree of freedom is 12.706; the standard error of 1.5 and 6 is 2.25
+    assert found.loc["a", "high"] - 3.75 == pytest.approx(12.7062 * 2.25, rel=1e-4)
+    # steps 1 and 2, whatever seeds know them
+    assert found.loc["a", ["weight", "seeds", "steps", "interval"]].tolist() == [1, 2, 2, "seeds"]
+    assert found.loc["b", ["low", "high", "interval"]].isna().all()  # known at one step of one seed
+
+
+def test_without_gram_matrices_the_tables_are_empty_and_the_log_says_why(tmp_path, capsys):
+    MadeUpStudy(steps=2).write(tmp_path)
+    found = made_tables(tmp_path, "gradients")
+    for name in SCHEMAS:
+        assert found[name].empty == (name not in ("similarity_by_step", "similarity_by_arm")), name
+    assert "4 measured steps left out of alignment and split halves: there is no such file" in capsys.readouterr().out

@@ -1,19 +1,16 @@
 """Means over seeds and questions, paired and unpaired: intervals and tests against numbers by hand."""
 
-import tracemalloc
 from math import sqrt
 
 import numpy as np
 import pytest
 from scipy.stats import t as student
-from scipy.stats import ttest_1samp
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import DescrStatsW
 
 from reward_ablation.analysis.statistics.estimates import (
     Distribution,
     Sample,
-    Spread,
     distribution,
     distribution_of_unpaired_difference,
     holm,
@@ -50,64 +47,22 @@ def test_variance_of_a_mean_is_that_of_the_two_way_analysis():
     assert (of_one_seed.of_seeds[0], of_one_seed.of_questions[0]) == pytest.approx((0, sqrt(4 / 3)))  # 0, 2, 4
 
 
-def test_questions_that_differ_less_than_chance_add_nothing():
-    # Question means are equal: the variance is that between seeds, 9 questions times variance .02 over 18.
-    seeds = np.array([-0.1, 0.1])[:, None]
-    noise = 0.3 * np.tile([1.0, -1.0, 0.0], 3) * np.array([1.0, -1.0])[:, None]
-    found = spread((seeds + noise)[None])
-    assert found.of_seeds[0] == pytest.approx(sqrt(9 * 0.02 / 18))
-    assert found.of_questions[0] == 0
-
-
 def test_seeds_that_agree_by_chance_leave_half_of_what_questions_tell():
     found = spread(np.array([[[1.0, 0.0] * 50, [0.0, 1.0] * 50]]))  # both seeds .5, all questions .5
     assert found.of_seeds[0] == found.of_questions[0] == 0
     assert found.least[0] == pytest.approx(0.5 * sqrt(50 / 99 / 200))  # residual sum of squares 50, of 99 degrees
+    equal = np.full((1, 3, 100), 0.3)
+    equal[0, 1] += 1e-16
+    assert spread(equal).least[0] == 0  # rounding is no spread
 
 
-def test_an_interval_of_many_questions_is_that_of_student():
-    values = np.random.default_rng(0).normal(0.5, 0.1, (1, 400))
-    low, high = one(values, low=-np.inf, high=np.inf)
-    expected = ttest_1samp(values[0], 0).confidence_interval(0.95)
-    assert (low, high) == pytest.approx(tuple(expected), abs=0.05 * (high - low))
-
-
-def test_an_interval_over_seeds_that_differ_is_that_of_their_means():
-    levels = np.array([0.1, 0.3, 0.2, 0.5])
-    low, high = one(np.repeat(levels[:, None], 300, axis=1), low=-np.inf, high=np.inf)
-    expected = ttest_1samp(levels, 0).confidence_interval(0.95)
-    assert high - low == pytest.approx(expected.high - expected.low, rel=0.1)  # four seeds' means are few to draw from
-
-
-@pytest.mark.parametrize(("right", "expected"), [(4, (0.0055, 0.0504)), (196, (0.9496, 0.9945))])  # Clopper, Pearson
-def test_a_rare_answer_has_an_interval_that_leans_to_the_middle(right, expected):
-    low, high = one((np.arange(200) < right)[None].astype(float))
-    assert (low, high) == pytest.approx(expected, abs=0.004)
-    near, far = sorted([abs(low - right / 200), abs(high - right / 200)])
-    assert far > 1.5 * near
-
-
-@pytest.mark.parametrize(("value", "low", "high"), [(0.0, 0.0, 0.0362), (1.0, 0.9638, 1.0)])
-def test_equal_values_have_clopper_and_pearsons_interval_over_questions(value, low, high):
-    assert one(np.full((3, 100), value)) == pytest.approx((low, high), abs=1e-4)  # 1 - .025 ** (1 / 100)
-
-
-def test_no_difference_at_all_leaves_as_much_doubt_to_each_side():
-    low, high = one(np.zeros((3, 100)), low=-1.0)
-    assert (low, high) == pytest.approx((-0.0362, 0.0362), abs=1e-4)
-
-
-def test_rounding_of_equal_values_is_no_spread():
-    values = np.full((3, 100), 0.3)
-    values[1] += 1e-16
-    assert spread(values[None]).least[0] == 0
-
-
-def test_intervals_stay_within_the_range_of_their_metric():
-    values = np.zeros((2, 30))
-    values[:, 0] = 1
-    low, high = one(values)
-    assert 0 <= low < 1 / 30 < high <= 1
+def test_rare_answers_have_clopper_and_pearsons_interval():
+    assert one((np.arange(200) < 4)[None].astype(float)) == pytest.approx((0.0055, 0.0504), abs=0.004)
+    assert one(np.full((3, 100), 1.0)) == pytest.approx((0.9638, 1.0), abs=1e-4)  # 1 - .025 ** (1 / 100)
+    no_difference = of(np.zeros((1, 3, 100)), low=-1.0)
+    assert [end[0] for end in intervals(no_difference, 0.95)] == pytest.approx([-0.0362, 0.0362], abs=1e-4)
+    assert p_equivalent(no_difference, 0.0363)[0] == pytest.approx(0.025, abs=0.001)
+    assert p_equivalent(no_difference, 0.02)[0] > 0.1
 
 
 @pytest.mark.parametrize(("seeds", "shift"), [(1, 0.1), (3, -0.1)])
@@ -121,14 +76,11 @@ def test_p_is_where_an_interval_just_holds_zero(seeds, shift):
     assert not narrow[0][0] <= 0 <= narrow[1][0]
 
 
-def test_p_goes_below_what_resamples_can_count():
-    values = np.random.default_rng(6).normal(1, 1, (1, 300))
-    assert 0 < p_values(of(values[None], low=-np.inf, high=np.inf, resamples=200))[0] < 1e-6
-
-
-def test_p_of_no_difference_is_one():
+def test_p_of_no_difference_is_one_and_of_a_large_one_below_what_resamples_can_count():
     values = np.stack([np.zeros((2, 50)), np.tile([0.5, -0.5], (2, 25))])
     assert p_values(of(values, low=-1)).tolist() == [1.0, 1.0]
+    large = np.random.default_rng(6).normal(1, 1, (1, 1, 300))
+    assert 0 < p_values(of(large, low=-np.inf, high=np.inf, resamples=200))[0] < 1e-6
 
 
 def test_equivalence_is_that_of_two_one_sided_t_tests():
@@ -138,17 +90,10 @@ def test_equivalence_is_that_of_two_one_sided_t_tests():
     np.testing.assert_allclose(found, expected, rtol=0.1, atol=0.01)
 
 
-def test_equal_values_are_equivalent_where_their_interval_is_inside_the_margin():
-    nothing = of(np.zeros((1, 2, 200)), low=-1.0)  # 0 on 200 questions: an interval of 1.8 points to both sides
-    assert p_equivalent(nothing, 0.0183)[0] == pytest.approx(0.025, abs=0.001)
-    assert p_equivalent(nothing, 0.01)[0] > 0.1
-
-
 def test_a_variance_between_seeds_that_is_given_takes_the_place_of_the_own():
     values = np.array([[[0.4] * 50 + [0.2] * 50, [0.6] * 50 + [0.4] * 50]])
     given = SeedVariance(np.array([0.08]), np.array([2.0]))
-    by_seed = resampled_seeds(values, "data", 500)
-    found = distribution(values, by_seed, "data", (np.zeros(1), np.ones(1)), given)
+    found = distribution(values, resampled_seeds(values, "data", 500), "data", (np.zeros(1), np.ones(1)), given)
     assert found.spread.of_seeds[0] == pytest.approx(0.2)
     assert found.spread.degrees[0] == 2
     assert p_values(found)[0] != pytest.approx(p_values(of(values))[0], rel=0.1)
@@ -177,43 +122,7 @@ def test_resamples_add_up_across_arms():
     first, second = np.random.default_rng(9).random((2, 3, 4, 50))
     parts = [resampled_seeds(values, "data", 100) for values in (first, second, first - second)]
     np.testing.assert_allclose(parts[0] - parts[1], parts[2], atol=1e-6)
-
-
-def test_memory_stays_bounded_for_twelve_thousand_questions():
-    values = np.random.default_rng(11).random((5, 5, 12_000))
-    tracemalloc.start()
-    resampled_seeds(values, "memory", 500)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 4 * 500 * 12_000 + 100e6  # the shares, kept, and what it takes to draw them
-
-
-def test_margins_of_seeds_and_questions_add_up_by_squares():
-    # 3 and 4 standard errors, with the degrees of freedom as factors: 2 seeds 1, 5 questions 4.
-    found = Distribution(
-        np.zeros(1),
-        Spread(np.array([3.0]), np.array([4.0]), np.array([1.0]), np.array([4.0]), np.array([1.0]), np.zeros(1)),
-        *(np.zeros((9, 1)), np.zeros(1), np.zeros(1), 2, 5),
-    )
-    assert found.margin(lambda degrees: degrees)[0] == pytest.approx(sqrt(3**2 + 16**2))
-    assert found._replace(spread=found.spread._replace(least=np.array([5.0]))).margin(lambda degrees: degrees)[0] == 20
-
-
-@pytest.mark.parametrize("seeds", [2, 5])
-def test_p_values_of_nothing_are_seldom_small(seeds):
-    """Two arms that do not differ but for their seeds: p below .01 in about one study of a hundred."""
-    rng = np.random.default_rng([seeds, 14])
-    studies = rng.normal(0, 1, (1500, seeds, 100)) + rng.normal(0, 0.1, (1500, seeds, 1))
-    p = p_values(of(studies, low=-np.inf, high=np.inf, resamples=500))
-    assert (p < 0.01).mean() <= 0.02
-    assert (p < 0.001).mean() <= 0.005
-
-
-def test_equal_differences_without_a_range_are_compared_with_none_at_all():
-    found = of(np.full((1, 1, 5), -3.0), low=-np.inf, high=np.inf)
-    none_of_five = 1 - 0.025 ** (1 / 5)  # Clopper and Pearson
-    assert [end[0] for end in intervals(found, 0.95)] == pytest.approx([-3 - 3 * none_of_five, -3 + 3 * none_of_five])
-    assert 0.001 < p_values(found)[0] < 0.05
+    assert generator("arm", "gsm8k").random() != generator("armg", "sm8k").random()
 
 
 UNLIMITED = (np.array([-np.inf]), np.array([np.inf]))
@@ -233,41 +142,34 @@ def test_two_arms_that_are_equal_may_differ_elsewhere_by_as_much_as_they_have(se
 
 
 def test_the_scale_of_a_difference_does_not_count_where_not_all_differences_are_equal():
-    values = np.array([[[0.0, 1.0, 2.0]], [[3.0, 1.0, 1.0]]])
     by_level = np.repeat(np.array([[1.0], [2.0]]), 3, axis=1)[None]  # seeds differ, questions do not
-    for differences in (values, by_level):
-        limits = (np.full(len(differences), -np.inf), np.full(len(differences), np.inf))
+    for differences in (np.array([[[0.0, 1.0, 2.0]]]), by_level):
         by_seed = resampled_seeds(differences, "data", 200)
-        plain, scaled = (distribution(differences, by_seed, "data", limits, scale=scale) for scale in (0.0, 99.0))
+        plain, scaled = (distribution(differences, by_seed, "data", UNLIMITED, scale=scale) for scale in (0.0, 99.0))
         assert [part.tolist() for part in plain.spread] == [part.tolist() for part in scaled.spread]
 
 
-def sample(values, variance: SeedVariance | None = None, resamples: int = 4000) -> Sample:
+def sample(values, variance: SeedVariance | None = None) -> Sample:
     array = np.asarray(values, dtype=float)[None]
-    return Sample(array, resampled_seeds(array, "data", resamples), variance)
+    return Sample(array, resampled_seeds(array, "data", 4000), variance)
 
 
-def by_seed(means, questions=2):
+def by_seed(means, questions):
     """Question means of seeds whose questions do not differ."""
     return np.repeat(np.array(means, dtype=float)[:, None], questions, axis=1)
 
 
-def test_margins_of_seeds_add_up_by_their_squares():
-    own, other = [0.5, 0.7], [0.1, 0.4, 0.4, 0.5]
-    errors = [np.std(means, ddof=1) / np.sqrt(len(means)) for means in (own, other)]
-    margin = np.hypot(student.ppf(0.975, 1) * errors[0], student.ppf(0.975, 3) * errors[1])
-    samples = [sample(by_seed(means, questions=1000)) for means in (own, other)]
-    of = distribution_of_unpaired_difference(*samples, "data", UNLIMITED)
-    assert of.estimate[0] == pytest.approx(0.6 - 0.35)
-    assert of.margin(lambda degrees: student.ppf(0.975, degrees))[0] == pytest.approx(margin, rel=1e-4)
-
-
 def test_each_arm_has_its_own_moderated_variance():
     moderated = SeedVariance(np.array([0.04]), np.array([2.0]))
-    own, other = sample(by_seed([0.5, 0.7]), moderated), sample(by_seed([0.1, 0.4, 0.4, 0.5]))
+    own, other = sample(by_seed([0.5, 0.7], 1000), moderated), sample(by_seed([0.1, 0.4, 0.4, 0.5], 1000))
     found = spread_of_two(own, other)
-    assert found.of_seeds[:, 0] == pytest.approx([np.sqrt(0.04 / 2), np.std([0.1, 0.4, 0.4, 0.5], ddof=1) / 2])
+    errors = [sqrt(0.04 / 2), np.std([0.1, 0.4, 0.4, 0.5], ddof=1) / 2]
+    assert found.of_seeds[:, 0] == pytest.approx(errors)
     assert found.degrees[:, 0].tolist() == [2, 3]
+    mean = distribution_of_unpaired_difference(own, other, "data", UNLIMITED)
+    assert mean.estimate[0] == pytest.approx(0.6 - 0.35)
+    margin = np.hypot(*(student.ppf(0.975, [2, 3]) * errors))  # margins add up by their squares
+    assert mean.margin(lambda degrees: student.ppf(0.975, degrees))[0] == pytest.approx(margin, rel=1e-4)
 
 
 def test_questions_are_paired():
@@ -285,40 +187,6 @@ def test_the_rest_is_no_difference_between_questions():
     assert found.least[0] == pytest.approx(0.5 * np.sqrt(0.5 / 2))  # half of the residual's standard error
 
 
-def test_values_that_are_all_equal_give_the_interval_of_no_difference():
-    limits = (np.array([-1.0]), np.array([1.0]))
-    of = distribution_of_unpaired_difference(
-        sample(np.full((2, 10), 0.3)), sample(np.full((3, 10), 0.3)), "data", limits
-    )
-    low, high = intervals(of, 0.95)
-    none_of_ten = 1 - 0.025 ** (1 / 10)  # Clopper and Pearson
-    assert (low[0], high[0]) == pytest.approx((-none_of_ten, none_of_ten))
-    assert p_values(of)[0] == pytest.approx(1)
-
-
-def test_intervals_hold_the_truth():
-    """400 studies of two arms whose seeds and questions differ: at least 93 % (standard error 1.1)."""
-    seeds, others = 2, 5
-    rng = np.random.default_rng(seeds)
-    studies, questions = 400, 60
-    difficulty = rng.normal(0, 0.2, (studies, 1, questions))
-
-    def arm(count: int) -> Sample:
-        level, rest = rng.normal(0, 0.1, (studies, count, 1)), rng.normal(0, 0.3, (studies, count, questions))
-        values = difficulty + level + rest
-        return Sample(values, resampled_seeds(values, "data", 200))
-
-    limits = (np.full(studies, -np.inf), np.full(studies, np.inf))
-    low, high = intervals(distribution_of_unpaired_difference(arm(seeds), arm(others), "data", limits), 0.95)
-    assert np.mean((low <= 0) & (high >= 0)) >= 0.93
-
-
-def test_random_numbers_come_from_the_labels_alone():
-    first, again = (generator("arm", "gsm8k").random(3) for _ in range(2))
-    np.testing.assert_array_equal(first, again)
-    assert generator("arm", "gsm8k").random() != generator("armg", "sm8k").random()
-
-
 def test_unknown_means_are_left_out_and_a_column_of_nothing_else_has_no_interval():
     low, high = percentile_interval(np.array([[np.nan, 1.0, np.nan], [np.nan, 3.0, 2.0]]), 0.5)
     assert np.isnan([low[0], high[0]]).all()
@@ -326,10 +194,32 @@ def test_unknown_means_are_left_out_and_a_column_of_nothing_else_has_no_interval
     assert (low[2], high[2]) == (2.0, 2.0)
 
 
-def test_without_ends_of_an_interval_nothing_is_tested():
-    mean = of(np.random.default_rng(0).random((2, 3, 20)))
-    unknown = mean.deviations.copy()
-    unknown[:, 0] = np.nan
-    mean = mean._replace(deviations=unknown)
-    for p in (p_values(mean), p_values(mean, 0.9), p_equivalent(mean, 0.1)):
-        assert np.isnan(p).tolist() == [True, False]
+@pytest.mark.slow
+def test_intervals_hold_the_truth():
+    """Simulated studies with the true mean 0; `benchmarks/coverage.py` has more. A share of 2,000 varies by .005."""
+    rng, held, kept = np.random.default_rng(5), [], []
+    for batch in map(str, range(10)):
+        values = rng.normal(0, 0.02, (200, 5, 1)) + rng.normal(0, 0.4, (200, 1, 300))
+        values = values + rng.normal(0, 0.3, (200, 5, 300))
+        mean = distribution(values, resampled_seeds(values, batch, 1000), batch, UNLIMITED)
+        low, high = intervals(mean, 0.95)
+        held.append((low <= 0) & (high >= 0))
+        kept.append(p_values(mean) >= 0.05)
+    assert 0.93 <= np.mean(held) <= 0.97
+    assert abs(np.mean(held) - np.mean(kept)) < 0.002  # p below .05 where the interval leaves out 0
+    right = (np.random.default_rng(0).random((2000, 1, 300)) < 0.97).astype(float)
+    low, high = intervals(of(right), 0.95)  # of one seed
+    assert 0.93 <= ((low <= 0.97) & (high >= 0.97)).mean() <= 0.97
+
+
+def test_intervals_of_unpaired_arms_hold_the_truth():
+    """400 studies of two arms whose seeds and questions differ: at least 93 % (standard error 1.1)."""
+    rng = np.random.default_rng(2)
+    difficulty = rng.normal(0, 0.2, (400, 1, 60))
+
+    def arm(seeds: int) -> Sample:
+        values = difficulty + rng.normal(0, 0.1, (400, seeds, 1)) + rng.normal(0, 0.3, (400, seeds, 60))
+        return Sample(values, resampled_seeds(values, "data", 200))
+
+    low, high = intervals(distribution_of_unpaired_difference(arm(2), arm(5), "data", UNLIMITED), 0.95)
+    assert np.mean((low <= 0) & (high >= 0)) >= 0.93

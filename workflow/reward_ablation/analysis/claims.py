@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from argparse import Namespace
-from collections.abc import Container
 from pathlib import Path
 
 import numpy as np
@@ -62,11 +61,7 @@ def write(study: StudyFile, options: Namespace) -> None:
 
 
 def claims_table(study: StudyFile, root: Path, by_run: pd.DataFrame) -> pd.DataFrame:
-    """All claims in the study's order; differences as in `paired_differences`, Holm's correction over all of them.
-
-    A claim on a contrast of a sequential study has the numbers of its last look. The table evaluation_by_run, `by_run`,
-    gives the seed means.
-    """
+    """All claims in the study's order, with Holm's correction over all of them; `by_run` gives the seed means."""
     answers = answers_reader(study, means_reader(study, root))
     records = read_runs(study, root)
     values = {folder: quantities(record.model_dump()) for folder, record in records.items()}
@@ -76,9 +71,11 @@ def claims_table(study: StudyFile, root: Path, by_run: pd.DataFrame) -> pd.DataF
         models = by_run[by_run["dataset"] == claim.dataset]
         if last_look := study.last_look(claim):  # later seeds were run for other contrasts, or for the next look
             seeds = range(last_look[0].seeds)
-            own, other, models = of_seeds(own, seeds), of_seeds(other, seeds), models[models["seed"].isin(seeds)]
+            own, other = (arm.of_seeds([seed for seed in arm.seeds if seed in seeds]) for arm in (own, other))
+            models = models[models["seed"].isin(seeds)]
         means = lent_to_declared(seed_means(models, study)[claim.mode], study, claim.arm, claim.against)
-        other = for_seeds(other, own.seeds) if claim.against == BASE else other
+        if claim.against == BASE:  # it has no seed: its answers count for each of the arm's
+            other = other.of_seeds([None] * len(own.seeds))._replace(seeds=own.seeds)
         runs, runs_against = study.runs_of(claim.arm), study.runs_of(claim.against)
         provenance = difference_in_provenance(runs, runs_against, values) if runs_against else None  # BASE has no runs
         row = claim_row(claim, own, other, means, study.confidence)
@@ -101,11 +98,9 @@ def claim_row(
 
 
 def with_last_look(row: pd.DataFrame, claim: Claim, study: StudyFile) -> pd.DataFrame:
-    """A claim's row; of a contrast with looks, with its repeated interval and a p-value that holds for all looks.
-
-    A look tests whether there is a difference: its p-value is also corrected for the contrasts. A claim with a margin
-    has its own test, corrected by Bonferroni for the planned looks, which holds for every rule of stopping.
-    """
+    """A claim's row; of a contrast with looks, with its repeated interval and a p-value that holds for all looks."""
+    # A look tests whether there is a difference: its p-value is also corrected for the contrasts. A claim with a
+    # margin has its own test, corrected by Bonferroni for the planned looks, which holds for every rule of stopping.
     last_look = study.last_look(claim)
     if last_look is None or study.sequential is None:
         return row
@@ -113,25 +108,6 @@ def with_last_look(row: pd.DataFrame, claim: Claim, study: StudyFile) -> pd.Data
     over_looks = np.minimum(1.0, row["p"] * len(study.sequential.looks))
     measured = {name: getattr(at_look, name) for name in ("estimate", "low", "high", "seeds")}
     return row.assign(**measured, p=over_looks if claim.margin else at_look.p_holm)
-
-
-def for_seeds(base: Answered, seeds: list[int | None]) -> Answered:
-    """The base model's answers, repeated for each of an arm's seeds, since the base model has no seed."""
-    return base._replace(
-        seeds=seeds,
-        values=np.repeat(base.values, len(seeds), axis=1),
-        by_seed=np.repeat(base.by_seed, len(seeds), axis=2),
-    )
-
-
-def of_seeds(answers: Answered, seeds: Container[int | None]) -> Answered:
-    """An arm's answers by the models of some seeds."""
-    chosen = [number for number, seed in enumerate(answers.seeds) if seed in seeds]
-    return answers._replace(
-        seeds=[answers.seeds[number] for number in chosen],
-        values=answers.values[:, chosen],
-        by_seed=answers.by_seed[:, :, chosen],
-    )
 
 
 def judged(table: pd.DataFrame, study: StudyFile) -> pd.DataFrame:
@@ -151,9 +127,7 @@ def verdict(claim: Claim, low: float, high: float, p_holm: float, confidence: fl
 
 
 def p_of_ends(claim: Claim, difference: Distribution, metric: int) -> float:
-    """One minus the confidence at which the interval would just reach the nearer end of what is claimed.
-
-    For a difference between two ends it is twice the p-value of two one-sided tests (Schuirmann 1987): here the
-    interval at the full confidence must lie inside. `metric` is the index of the claim's metric in `difference`.
-    """
+    """One minus the confidence at which the interval of a `metric` (its index) just reaches the nearer claimed end."""
+    # Between two ends it is twice the p-value of two one-sided tests (Schuirmann 1987), as the interval at the full
+    # confidence must lie inside.
     return max(float(p_values(difference, end)[metric]) for end in claimed(claim) if math.isfinite(end))

@@ -94,10 +94,7 @@ def combination_tables(study: StudyFile, root: Path) -> Parts:
 
 
 def method_weights(weights: Mapping[int, pd.DataFrame], arm: str, confidence: float) -> pd.DataFrame:
-    """Means over seeds of `QUANTITIES`, from logs by seed: rows of single steps, then of the whole run (step null).
-
-    Of one step, low and high are the lowest and the highest seed, null with one seed; of the run, ends of an interval.
-    """
+    """Means over seeds of `QUANTITIES`: by step with the range of the seeds, then of the run (step null)."""
     logs = [weights[seed] for seed in sorted(weights)]
     components = list(dict.fromkeys(name for log in logs for name in log["component"]))
     steps = np.unique(np.concatenate([log["step"].to_numpy() for log in logs]))
@@ -148,11 +145,8 @@ def mean_squares(rollouts: pd.DataFrame) -> dict[int, pd.Series]:
 
 
 def advantage_size(squares: Mapping[str, Mapping[int, pd.Series]], baseline: str, confidence: float) -> pd.DataFrame:
-    """Root mean square of each arm's advantages, mean over seeds, and its ratio to that of the baseline.
-
-    The ratio is the geometric mean over the seeds that both have; its interval is computed for the logarithm. `squares`
-    has the `mean_squares` of each arm.
-    """
+    """Root mean square of arms' advantages, mean over seeds, from `mean_squares`; its ratio to the baseline's."""
+    # The ratio is the geometric mean over the seeds that both have; its interval is computed for the logarithm.
     rows = []
     for arm, by_seed in squares.items():
         values, influence = _sizes(by_seed, sorted(by_seed))

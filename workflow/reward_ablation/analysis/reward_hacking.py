@@ -72,11 +72,8 @@ def dataset_of_signs(study: StudyFile) -> str:
 
 
 def held_out(study: StudyFile, root: Path, last_steps: dict[str, int]) -> pd.DataFrame:
-    """Rows (arm, seed, mode, step) of `dataset_of_signs`: `metric` and `tokens`, means over questions.
-
-    Sampled answers count where there are some, since training is on samples.
-    Step 0 is the base model, in each run. `last_steps` has the last step of each run, by folder.
-    """
+    """Rows (arm, seed, mode, step) of `dataset_of_signs`: means `metric` and `tokens`; step 0 is the base model."""
+    # Sampled answers count where there are some, since training is on samples.
     dataset = dataset_of_signs(study)
     read = means_reader(study, root)
     mode = SAMPLED if SAMPLED in read(dataset, BASE)[None] else study.primary.mode

@@ -286,11 +286,7 @@ def signal_rows(signals: pd.DataFrame) -> pd.DataFrame:
 
 
 def pair_sums(rollouts: pd.DataFrame, components: list[str], single: bool = False) -> pd.DataFrame:
-    """Sums over a step's completions of products of the two scores' deviations from their group's means, by pair.
-
-    Columns are (component_a, component_b, sum), with `ab` for the products of two scores and `aa`, `bb` for the
-    squares.
-    """
+    """Sums by step of products of two scores' deviations from group means: columns (component_a, component_b, sum)."""
     groups = Groups.of(rollouts, single)
     scores = {name: rollouts[f"score_{name}"].to_numpy(dtype=float) for name in components}
     sums: dict[tuple[str, str, str], np.ndarray] = {}
@@ -307,11 +303,9 @@ def pair_sums(rollouts: pd.DataFrame, components: list[str], single: bool = Fals
 
 
 def component_correlations(sums: dict[int, pd.DataFrame], arm: str, resamples: int, confidence: float) -> pd.DataFrame:
-    """Pooled within-group correlation of the scores of each pair of components in one arm, with bootstrap intervals.
-
-    It is of deviations from the group's mean, so that easy problems do not raise it, unless a problem has one rollout.
-    Resamples draw seeds, and blocks of steps once for all seeds. It is null if a score never differs within a group.
-    """
+    """Pooled within-group correlation of each pair of scores in one arm; null if a score never differs in a group."""
+    # Of deviations from the group's mean, so that easy problems do not raise it, unless a problem has one rollout.
+    # Resamples draw seeds, and blocks of steps once for all seeds.
     steps = sorted(set().union(*(table.index for table in sums.values())))
     pairs = list(dict.fromkeys(label[:2] for label in next(iter(sums.values())).columns))
     if not steps or not pairs:

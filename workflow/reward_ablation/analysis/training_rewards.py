@@ -48,10 +48,8 @@ def changes(
 
 
 def around(rewards: pd.DataFrame, point: float | pd.Series) -> pd.Series:
-    """Mean reward by (arm, seed) over a tenth of the steps: the first at 0, the last at 1, else around the point.
-
-    In a run of few steps the nearest ones count. 0 is the first step with rewards: an imported run may have few.
-    """
+    """Mean reward by (arm, seed) over a tenth of the steps: the first at 0, the last at 1, else around the point."""
+    # In a run of few steps the nearest ones count. 0 is the first step with rewards: an imported run may have few.
     steps = rewards.groupby(["arm", "seed"], observed=True)["step"]
     first, last = steps.transform("min"), steps.transform("max")
     position = (rewards["step"] - first) / (last - first).clip(lower=1)
@@ -64,10 +62,9 @@ def around(rewards: pd.DataFrame, point: float | pd.Series) -> pd.Series:
 
 
 class EndOfTraining(NamedTuple):
-    """Mean score of a component over the last tenth of an arm's steps and over seeds.
+    """Mean score of a component over the last tenth of steps and over seeds, and its difference to the baseline.
 
-    The difference to the baseline, by seed, is NaN for the baseline itself and without a common seed. It is 0 with ends
-    of NaN for an arm that shares the baseline's runs.
+    By seed; NaN for the baseline and without a common seed; 0 with ends of NaN for an arm with the baseline's runs.
     """
 
     arm: str

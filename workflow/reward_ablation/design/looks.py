@@ -57,10 +57,8 @@ def pocock(level: float, fraction: float) -> float:
 
 
 def obrien_fleming(level: float, fraction: float) -> float:
-    """Error spent up to an information fraction: almost nothing at early looks.
-
-    Lan and DeMets' function, near the boundaries of O'Brien and Fleming (1979). Each side spends half of the level.
-    """
+    """Error spent up to an information fraction, almost nothing at early looks: near O'Brien and Fleming (1979)."""
+    # Lan and DeMets' function. Each side spends half of the level.
     return float(4 * ndtr(ndtri(level / 4) / np.sqrt(fraction)))
 
 
@@ -68,10 +66,7 @@ SPENDING: dict[Spending, Callable[[float, float], float]] = {"pocock": pocock, "
 
 
 class _Paths:
-    """Distribution of a Brownian motion that has crossed no boundary so far (Armitage, McPherson and Rowe 1969).
-
-    A look's score, times the square root of its information fraction, is such a motion.
-    """
+    """Distribution of a Brownian motion (score times root of the fraction) that has crossed no boundary so far."""
 
     def __init__(self) -> None:
         self.fraction = 0.0  # of the last look
@@ -120,10 +115,7 @@ def _log_boundaries(look: int, fractions: tuple[float, ...], spending: Spending)
 
 
 def level_reached(p: np.ndarray, look: int, fractions: tuple[float, ...], spending: Spending) -> np.ndarray:
-    """Correct p-values at a look for all looks: for each, the smallest level at which the test rejects, or 1.
-
-    They are sequential p-values (Liu and Anderson, "On adaptive extensions of group sequential trials", JASA 2008).
-    """
+    """p-values that hold for all looks: smallest levels at which the test rejects (Liu, Anderson 2008), or 1."""
     grid = _log_boundaries(look, fractions, spending)
     return np.asarray(np.exp(np.interp(np.log(np.maximum(p, 1e-300)), grid, np.log(LEVELS), right=0.0)))
 
@@ -145,11 +137,8 @@ class Plan(NamedTuple):
         return boundaries(round(self.level / undecided, 9), self.fractions, self.stop)[look]
 
     def confidence(self, look: int) -> float:
-        """Confidence of the interval at a look, such that the intervals of all looks together have 1 - `level`.
-
-        These are repeated confidence intervals (Jennison and Turnbull 2000, chapter 9): they hold whenever a study
-        stops.
-        """
+        """Confidence of the interval at a look, such that the intervals of all looks together have 1 - `level`."""
+        # Repeated confidence intervals (Jennison and Turnbull 2000, chapter 9) hold whenever a study stops.
         return 1 - boundaries(self.level, self.fractions, self.stop)[look]
 
     def error_left(self, look: int) -> float:
@@ -211,10 +200,8 @@ def measured_contrasts(study: StudyFile, root: Path, contrasts: list[Contrast], 
 def next_look(
     contrasts: list[Contrast], measured: list[Measured], plan: Plan, record: Sequential, has_margin: bool
 ) -> Look:
-    """Decide on each open contrast; `has_margin`: whether the equivalence margin applies to the primary metric.
-
-    A contrast that diverged runs left with one seed is not decided: its numbers are over questions alone.
-    """
+    """Decide on each open contrast; `has_margin`: whether the equivalence margin applies to the primary metric."""
+    # A contrast that diverged runs left with one seed is not decided: its numbers are over questions alone.
     number = len(record.taken)
     measured = [values if values.seeds > 1 else values._replace(p=1.0) for values in measured]
     equivalent = sum(contrast.decision == "equivalent" for look in record.taken for contrast in look.contrasts)

@@ -87,10 +87,7 @@ class Simulated:
         return self._critical[tests]
 
     def found(self, effects: Sequence[float] | np.ndarray) -> np.ndarray:
-        """(contrasts, studies) array of bool: contrasts of true `effects` that are significant after Holm's correction.
-
-        Each p-value, ascending, is tested at alpha over the contrasts not yet rejected, by the margin at this level.
-        """
+        """(contrasts, studies) bool: contrasts of true `effects` that are significant after Holm's correction."""
         estimates = np.abs(self.errors + np.asarray(effects)[:, None])
         contrasts, studies = estimates.shape
         rejected = np.zeros(studies, dtype=int)

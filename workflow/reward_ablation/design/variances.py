@@ -180,10 +180,7 @@ def _pairs(study: StudyFile, question: Question, arms: Iterable[str]) -> list[Pa
 def _answers_of(
     study: StudyFile, root: Path, question: Question, run: StudyRun, source: str
 ) -> tuple[ModeMeans, float]:
-    """Means of a run's answers by question, and the mean variance of a single sample about them.
-
-    The variance is 0 with one sample per question, and for a metric of all samples, such as pass@4.
-    """
+    """Question means of a run, and the mean variance of one of several samples; 0 for one, and for pass@4."""
     metrics = metrics_of_study(study)
     answers = read_answers(study, root, question.dataset, run.name, metrics.columns)
     answers = answers[answers["mode"] == question.mode]
@@ -270,11 +267,9 @@ def pooled_seed_variance(means: SeedMeans, noise: Mapping[str, float]) -> SeedPa
 def question_variances(
     values: Mapping[str, Mapping[int, np.ndarray]], residual: Mapping[str, float], pairs: Iterable[Pair]
 ) -> dict[Pair, float]:
-    """Variance between questions of the difference of two arms, from differences by seed if they share two seeds.
-
-    Otherwise from the arms' means over seeds, less the noise of their residual mean squares, as in
-    `analysis.statistics.estimates.spread_of_two`. An arm of one seed has no residual, and takes the arms' mean.
-    """
+    """Variance between questions of the difference of two arms, from differences by seed if they share two seeds."""
+    # Otherwise from means over seeds, less the noise of residual mean squares, as in `estimates.spread_of_two`. An arm
+    # of one seed has no residual, and takes the mean of the arms.
     mean_residual = float(np.mean([*residual.values()]))
     variances = {}
     for one, other in pairs:

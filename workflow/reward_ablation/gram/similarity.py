@@ -52,11 +52,7 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Block:
-    """The completions of one step whose gradients' inner products are all known.
-
-    Each of the R rows is the gradient of one completion's loss at advantage 1, in L layers. The numbers of completions
-    and prompts are unique within the step, and all its blocks use the same numbers.
-    """
+    """The R completions of one step whose gradients' inner products are all known; numbers are unique in the step."""
 
     grams: np.ndarray  # (L, R, R) inner products of the rows, by layer
     coefficients: np.ndarray  # (V, R): vector v is the sum over rows r of coefficients[v, r] times row r
@@ -72,12 +68,10 @@ def inverse_norms(gram: np.ndarray) -> np.ndarray:
 
 
 def parts_by_prompt(blocks: list[Block], vectors: slice | np.ndarray, prompts: np.ndarray) -> np.ndarray:
-    """Inner products of V vectors, split by part and by the prompt of the first factor: (3, L, G, V, V).
+    """Inner products of V selected vectors, by part and by the prompt of the first factor: (3, L, G, V, V).
 
-    `blocks` are all blocks of a step, and `prompts`, (G,), are the prompts of all of them, sorted. `vectors` selects V
-    of the blocks' vectors. The first axis is the parts, as in `PARTS`. The element [..., a, b] is the sum of
-    coefficients[a, r] * gram[r, s] * coefficients[b, s] over the rows r of the prompt and those rows s of the same
-    block that belong to the part.
+    The element [..., a, b] is the sum of coefficients[a, r] * gram[r, s] * coefficients[b, s] over the rows r of the
+    prompt and those rows s of the same block that belong to the part. `prompts`, (G,), are those of all blocks, sorted.
     """
     layers, size = len(blocks[0].grams), len(blocks[0].coefficients[vectors])
     parts = np.zeros((len(PARTS), layers, len(prompts), size, size))
@@ -94,10 +88,7 @@ def parts_by_prompt(blocks: list[Block], vectors: slice | np.ndarray, prompts: n
 
 
 def without_each_prompt(parts: np.ndarray, total: np.ndarray) -> np.ndarray:
-    """Inner products by part without one prompt, for each of the G prompts: (3, L, G, V, V).
-
-    `parts`, (3, L, G, V, V), is the result of `parts_by_prompt`, and `total`, (3, L, V, V), its sum over the prompts.
-    """
+    """`parts_by_prompt` without one prompt, for each of the G prompts: (3, L, G, V, V); `total` is their sum."""
     removed = parts.copy()
     # A pair of two prompts goes with either of them, and `parts` has it under the prompt of its first row alone.
     removed[PARTS.index("cross_prompt")] += parts[PARTS.index("cross_prompt")].swapaxes(-1, -2)
@@ -105,14 +96,10 @@ def without_each_prompt(parts: np.ndarray, total: np.ndarray) -> np.ndarray:
 
 
 def jackknife_margin(left_out: np.ndarray, confidence: float = CONFIDENCE) -> np.ndarray:
-    """Half the width of a confidence interval, by the delete-one jackknife: (..., V, V).
+    """Half the width of a 95 % interval, (..., V, V), from (..., G, V, V) estimates without one of G units each.
 
-    `left_out`, (..., G, V, V), has G estimates, each without one of G units. The result is NaN with fewer than two
-    units, and where an estimate is NaN.
-
-    The squared standard error is (G - 1) / G times the sum of squared deviations of the estimates from their mean
-    (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 11). The quantile is that of Student's t
-    with G - 1 degrees of freedom, because units are few.
+    By the delete-one jackknife (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 11), with
+    Student's t, as units are few. NaN with fewer than two units, and where an estimate is NaN.
     """
     units = left_out.shape[-3]
     if units < 2:
@@ -125,18 +112,14 @@ def jackknife_margin(left_out: np.ndarray, confidence: float = CONFIDENCE) -> np
 def similarity(
     parts: np.ndarray, across: np.ndarray, across_variance: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
-    """Inner products, cosines with their parts, and intervals, for vectors of one definition.
+    """Numbers of `SCHEMA`, each (L, V, V), for vectors of one definition, from the result of `parts_by_prompt`.
 
-    `parts`, (3, L, G, V, V), is the result of `parts_by_prompt`. `across`, (L, V, V), has the inner products over the
-    pairs of rows of different blocks. `across_variance`, (L, V, V), is its variance, None if `across` is exact. The
-    result has the columns of numbers of `SCHEMA`, each (L, V, V). Where a gradient is zero, `dot` and its norm are 0
-    and the others NaN. A part may lie outside [-1, 1], the cosine may not.
-
-    The intervals leave out one prompt at a time, with its rows in every block. `across` is held fixed, because it is
-    not known by prompt. In simulations of 64 completions in 2 to 16 blocks, 95 % intervals of the cosine contained the
-    true value in 91 to 95 % of steps if completions' gradients were nearly orthogonal, as in language models. If the
-    gradients had a cosine of .2, the intervals were twice as wide as with one block, and contained the true value in
-    98 % of steps.
+    `across`, (L, V, V), has the inner products over the pairs of rows of different blocks, and `across_variance` their
+    variance, None if they are exact. Where a gradient is zero, `dot` and its norm are 0 and the others NaN. A part may
+    lie outside [-1, 1]. Intervals leave out one prompt at a time, with its rows in every block; `across` is held fixed,
+    as it is not known by prompt. In simulations of 64 completions in 2 to 16 blocks, 95 % intervals of the cosine held
+    the truth in 91 to 95 % of steps if completions' gradients were nearly orthogonal, as in language models; with
+    cosines of .2 among them they were twice as wide as with one block, and held it in 98 %.
     """
     total = parts.sum(axis=2)
     dots = total.sum(axis=0) + across
@@ -183,16 +166,12 @@ def gradient_rows(
     across: np.ndarray | None = None,
     across_variance: np.ndarray | None = None,
 ) -> pa.Table:
-    """Similarities of the gradients of one step, as rows of `gradients.parquet`.
+    """Similarities of one step's gradients, as rows of `gradients.parquet`, by layer (`all` first) and pair a <= b.
 
-    `layers` names the L layers in the model's order. `vectors` gives definition and component of each of V vectors, and
-    only vectors of the same definition are compared. `blocks` has all completions of the step. `across`, (L, V, V), has
-    the inner products summed over the pairs of rows of different blocks, in both orders. It is None with one block.
-    `across_variance`, (L, V, V), is its variance, independent between layers, or None if `across` is exact.
-
-    There is a row for each layer (`all` first), definition and pair a <= b in the vectors' order. Values other than
-    `dot` and norms are null where a gradient is zero. Intervals are also null with fewer than two prompts, and where a
-    gradient is zero without one of the prompts.
+    `vectors` gives definition and component of each of V vectors; only those of one definition are compared. `across`,
+    (L, V, V), has the inner products summed over the pairs of rows of different blocks, in both orders; None with one
+    block. `across_variance` is its variance, independent between layers; None if it is exact. Values but `dot` and the
+    norms are null where a gradient is zero, and intervals also where it is so without one of the prompts.
     """
     none = np.zeros((len(layers), len(vectors), len(vectors)))
     between, variance = (none if each is None else np.asarray(each, float) for each in (across, across_variance))

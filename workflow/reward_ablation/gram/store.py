@@ -93,12 +93,10 @@ def row_table(
     families: Sequence[str],
     token_weights: Sequence[float],
 ) -> pa.Table:
-    """Description of the rows of one block's Gram matrices, as rows of `sample_gram_rows.parquet`.
+    """Description of the rows of a step's block, as rows of `sample_gram_rows.parquet`.
 
-    `block` is the block's number in the step. `generation_steps`, `problem_ids` and `rollouts` say where each row's
-    completion stands in the rollout log. `families` say which tokens of the completion count, and how, such as
-    all_tokens. `token_weights` are minus the derivative of the loss at advantage 1 by a token's log-probability,
-    averaged over the completion's tokens.
+    `families` say which tokens of the completion count, and how, such as all_tokens. `token_weights` are minus the
+    derivative of the loss at advantage 1 by a token's log-probability, averaged over the completion's tokens.
     """
     size = len(problem_ids)
     described = generation_steps, problem_ids, rollouts, families, token_weights
@@ -116,10 +114,7 @@ def _not_measured(path: Path, step: int) -> StudyError:
 
 
 class StoredGrams:
-    """Sample Gram matrices of some steps of a run, by step. A step's matrices are made when they are asked for.
-
-    `rows` describes the rows of all blocks; the index of a block's `rows` says which of these it has.
-    """
+    """Sample Gram matrices of some steps of a run, by step, made when asked for; `rows` describes the rows of all."""
 
     def __init__(self, folder: Path, steps: Collection[int]):
         self._path = Path(folder) / GRAMS_FILE

@@ -47,6 +47,11 @@ class Answered(NamedTuple):
     limits: list[Limits]  # of each metric in an arm, also if `values` are differences of arms
     scale: np.ndarray | float = 0.0  # of differences: the larger size of the means that were subtracted, by metric
 
+    def of_seeds(self, seeds: Sequence[int | None]) -> Answered:
+        """The results of the models of some seeds, in their order."""
+        chosen = [self.seeds.index(seed) for seed in seeds]
+        return self._replace(seeds=[*seeds], values=self.values[:, chosen], by_seed=self.by_seed[:, :, chosen])
+
 
 def answered(
     means: Mapping[int | None, QuestionMeans], dataset: str, resamples: int, metrics: Metrics = DEFAULT
@@ -85,11 +90,9 @@ def paired_by_seed(arm: Answered, baseline: Answered) -> bool:
 def difference(arm: Answered, baseline: Answered) -> Answered:
     """Arm minus baseline for the seeds that both have: what the seed's order of the data does to both cancels."""
     seeds = [seed for seed in arm.seeds if seed in baseline.seeds]
-    of_arm, of_baseline = ([answers.seeds.index(seed) for seed in seeds] for answers in (arm, baseline))
-    chosen = arm.values[:, of_arm], baseline.values[:, of_baseline]
-    by_seed = arm.by_seed[:, :, of_arm] - baseline.by_seed[:, :, of_baseline]
-    scale = np.max([np.abs(values.mean(axis=(1, 2))) for values in chosen], axis=0)
-    return Answered(arm.metrics, seeds, chosen[0] - chosen[1], by_seed, arm.limits, scale)
+    own, other = arm.of_seeds(seeds), baseline.of_seeds(seeds)
+    scale = np.max([np.abs(answers.values.mean(axis=(1, 2))) for answers in (own, other)], axis=0)
+    return own._replace(values=own.values - other.values, by_seed=own.by_seed - other.by_seed, scale=scale)
 
 
 def distribution_of(

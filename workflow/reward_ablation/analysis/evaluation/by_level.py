@@ -112,11 +112,9 @@ def of_group(
 
 
 def minus_rest(seeds: Values, inside: np.ndarray) -> Values:
-    """Values whose mean over questions is a group's mean minus that of all other questions, in each seed.
-
-    A question counts by its deviation from the mean of its own side (group or rest) over all seeds, so that a
-    difference between the two sides' means adds no variance.
-    """
+    """Values whose mean over questions is a group's mean minus that of all other questions, in each seed."""
+    # A question counts by its deviation from the mean of its own side (group or rest) over all seeds, so that a
+    # difference between the two sides' means adds no variance.
     share = np.where(inside, 1 / inside.mean(), -1 / (~inside).mean())
     values = np.stack([*seeds.values()])
     middle = np.where(inside, values[:, inside].mean(), values[:, ~inside].mean())
@@ -125,10 +123,8 @@ def minus_rest(seeds: Values, inside: np.ndarray) -> Values:
 
 
 def with_degrees_of_parts(apart: Distribution, difference: np.ndarray, inside: np.ndarray) -> Distribution:
-    """A group's `difference` minus that of the rest, with Welch's degrees of freedom (Biometrika 1947).
-
-    The group's few questions decide the variance, and the many others must not lend it their degrees.
-    """
+    """A group's `difference` minus that of the rest, with Welch's degrees of freedom (Biometrika 1947)."""
+    # The group's few questions decide the variance, and the many others must not lend it their degrees.
     parts = [difference[side] for side in (inside, ~inside)]
     degrees = np.array([len(part) - 1 for part in parts])
     squares = np.array([part.var(ddof=1) / len(part) for part in parts])

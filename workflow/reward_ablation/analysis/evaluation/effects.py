@@ -70,10 +70,8 @@ class Effect(NamedTuple):
 
 
 def effects(arms: Weights, components: list[str], design: str, control: str | None = None) -> list[Effect]:
-    """The effects by the design's definition; empty where the arms, which differ in their weights alone, allow none.
-
-    `control`, which is not among the arms, was trained without information. All but `over_control` need two components.
-    """
+    """The effects by the design's definition; empty where the arms, which differ in their weights alone, allow none."""
+    # `control`, not among the arms, was trained without information. All but `over_control` need two components.
     used = [name for name in components if any(weights.get(name, 0.0) for weights in arms.values())]
     # Arms of equal weights share their runs here, so the first stands for all.
     first = {tuple(weights[name] for name in used): arm for arm, weights in reversed(arms.items())}.values()
@@ -89,10 +87,8 @@ def effects(arms: Weights, components: list[str], design: str, control: str | No
 
 
 def main_effects(arms: Weights, used: list[str], control: str | None) -> list[Effect]:
-    """Mean difference that a component makes beside each set of other components, in a two-level factorial design.
-
-    The empty set is the control arm, or does not count. Empty where a set is missing, or a component has two weights.
-    """
+    """Mean difference that a component makes beside each set of others, at two levels; empty with a set missing."""
+    # The empty set is the control arm, or does not count.
     if any(len({weights[name] for weights in arms.values() if weights[name]}) > 1 for name in used):
         return []
     subsets = {frozenset(name for name in used if weights[name]): arm for arm, weights in arms.items()}
@@ -184,10 +180,8 @@ def reach(effect: Effect) -> tuple[float, float]:
 
 
 def arms_with_equal_settings(specs: Mapping[str, ArmSpec | ImportedSpec]) -> list[str]:
-    """The largest group of arms whose specs differ only in the weights, and in components that have no part in an arm.
-
-    A component's definition is compared among the arms that are trained on it. The definition of most is the usual one.
-    """
+    """The largest group of arms whose specs differ only in weights, and in components that have no part in an arm."""
+    # A component's definition is compared among the arms that are trained on it; that of most is the usual one.
     written = {arm: spec.content()["components"] for arm, spec in specs.items()}
     defined = {arm: [(name, dump(written[arm].get(name))) for name in spec.taking_part] for arm, spec in specs.items()}
     counts = Counter(definition for of_arm in defined.values() for definition in of_arm)
@@ -301,13 +295,13 @@ def sums_of_arms(
     for arm in arms:
         coefficients = np.array([effect.coefficients.get(arm, 0.0) for effect in allowed])
         for mode, of_mode in answers(dataset, arm).items():
-            chosen = [of_mode.seeds.index(seed) for seed in seeds]
-            values = np.multiply.outer(coefficients, of_mode.values[:, chosen])
+            of_mode = of_mode.of_seeds(seeds)
+            values = np.multiply.outer(coefficients, of_mode.values)
             # `by_seed`, means over resampled questions, is in float32 and stays so.
-            by_seed = np.multiply.outer(coefficients.astype(np.float32), of_mode.by_seed[:, :, chosen])
+            by_seed = np.multiply.outer(coefficients.astype(np.float32), of_mode.by_seed)
             sizes = np.abs(values.mean(axis=(2, 3)))
             if mode not in sums:
-                zero = of_mode._replace(seeds=[*seeds], values=values[0] * 0, by_seed=by_seed[0] * 0)
+                zero = of_mode._replace(values=values[0] * 0, by_seed=by_seed[0] * 0)
                 sums[mode] = [zero for _ in allowed]
             sums[mode] = [
                 total._replace(

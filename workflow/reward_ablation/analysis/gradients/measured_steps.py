@@ -266,10 +266,8 @@ def _sorted_rollouts(
 
 
 def gradients_of_scores(measured: MeasuredStep, blocks: list[Block]) -> list[np.ndarray]:
-    """Gradient of each component's expected score as (K, R) coefficients of the rows of each block.
-
-    A row is -token_weight times the gradient of the completion's log-probability.
-    """
+    """Gradient of each component's expected score as (K, R) coefficients of the rows of each block."""
+    # A row is -token_weight times the gradient of the completion's log-probability.
     baselined = np.concatenate([leave_one_out_scores(scores, size) for scores, size in measured.scores]).T
     weights = [stored.rows["token_weight"].to_numpy(dtype=float) for stored in measured.blocks]
     seen = sum((of_block > 0).sum() for of_block in weights)

@@ -55,12 +55,9 @@ def over_seeds(by_seed: np.ndarray, by_step: np.ndarray, confidence: float) -> E
 
 
 def margin_over_steps(values: np.ndarray, confidence: float) -> float:
-    """Half the width of an interval for the mean of a run's (T,) steps, neighbours of which are alike.
-
-    The standard error is that of the circular block bootstrap (Politis and Romano, "A circular block-resampling
-    procedure for stationary data", 1992), which for a mean needs no resampling, times √(B / (B - 1)) for B blocks. B,
-    which need not be whole, less 1 gives the degrees of freedom. NaN with B below 2, that is, fewer than four steps.
-    """
+    """Half the width of an interval for the mean of a run's (T,) steps, whose neighbours are alike; NaN with T < 4."""
+    # The standard error is that of the circular block bootstrap (Politis and Romano 1992), which for a mean needs no
+    # resampling, times √(B / (B - 1)) for B blocks, not always whole; B - 1 are the degrees of freedom.
     steps = len(values)
     length = block_length(steps) if steps else 1
     blocks = steps / length

@@ -94,8 +94,7 @@ def products_and_squares(
 def ratios(products: np.ndarray, squares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean (..., seeds, steps) products over the root of the product of the mean (2, ..., seeds, steps) squared norms.
 
-    First by seed, NaN where a norm is 0 at all steps; then the steps' influence on it, to first order (the delta
-    method).
+    First by seed, NaN where a norm is 0 at all steps; then the steps' influence on it, by the delta method.
     """
     known = ~np.isnan(squares[0])
     counts = np.where(known, 1.0, 0).sum(axis=-1)
@@ -132,20 +131,16 @@ def cross_prompt_products_of_step(measured: MeasuredStep) -> np.ndarray:
 
 
 def cross_prompt_products(grams: np.ndarray, left: np.ndarray, right: np.ndarray, prompts: np.ndarray) -> np.ndarray:
-    """Inner products of (V, R) and (W, R) vectors over pairs of rows of different prompts: (..., V, W).
-
-    Up to a factor, which cancels in a cosine, this is the mean over all splits of prompts in halves. `grams`: (..., R,
-    R); `prompts`: (R,), of the rows.
-    """
+    """Inner products of (V, R) and (W, R) vectors over pairs of rows of different `prompts`, (R,): (..., V, W)."""
+    # Up to a factor, which cancels in a cosine, this is the mean over all splits of prompts in halves.
     return np.asarray(left @ (grams * (prompts[:, None] != prompts)) @ right.T)
 
 
 def cosine_with_interval(total: np.ndarray, left_out: np.ndarray, confidence: float) -> tuple[np.ndarray, ...]:
-    """Cosines without noise, with jackknife intervals over steps: estimate, low and high, each (..., K, K).
+    """Cosines without noise, from mean products (..., K, K) and those without a step each, (..., G, K, K).
 
-    NaN where a squared norm is not above 0 by more than its margin of error: with mostly noise, it may have any value.
-    `total`, (..., K, K), has the corrected inner products, as a mean over G steps, and `left_out`, (..., G, K, K), the
-    means without each of the steps. All is NaN with fewer than three steps.
+    Estimate, low and high, with jackknife intervals over steps. NaN with fewer than three steps, and where a squared
+    norm is not above 0 by more than its margin of error: with mostly noise, it may have any value.
     """
     if left_out.shape[-3] < 3:
         return tuple(np.full(total.shape, np.nan) for _ in range(3))

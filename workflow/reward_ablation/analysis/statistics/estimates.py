@@ -38,10 +38,7 @@ FURTHEST = 3.0
 
 
 class Spread(NamedTuple):
-    """How a mean over seeds and questions varies between studies: standard errors, (metrics,) arrays.
-
-    For two arms with different seeds, `of_seeds` and `degrees` are (2, metrics).
-    """
+    """Standard errors, (metrics,), of a mean over seeds and questions; the seeds' of two arms are (2, metrics)."""
 
     of_seeds: np.ndarray
     of_questions: np.ndarray
@@ -64,11 +61,9 @@ class Distribution(NamedTuple):
     paired: bool | np.ndarray = True  # of a difference: whether it is paired by seed, for all metrics or each
 
     def margin(self, factor: Callable[[np.ndarray | float], np.ndarray]) -> np.ndarray:
-        """Distance from the mean to an end of its interval: `factor`, of degrees of freedom, times standard errors.
-
-        Margins of independent terms, here of seeds and questions, add up by their squares (MOVER; Zou and Donner,
-        "Construction of confidence limits about effect measures", Statistics in Medicine 2008).
-        """
+        """Distance from the mean to an end of its interval: `factor`, of degrees of freedom, times standard errors."""
+        # Margins of independent terms, here of seeds and questions, add up by their squares (MOVER; Zou and Donner,
+        # "Construction of confidence limits about effect measures", Statistics in Medicine 2008).
         seeds, questions = factor(self.spread.degrees), factor(self.spread.question_degrees)
         of_seeds = np.hypot.reduce(np.atleast_2d(self.spread.of_seeds * seeds), axis=0)
         of_both = np.hypot(of_seeds, self.spread.of_questions * questions)
@@ -76,14 +71,11 @@ class Distribution(NamedTuple):
 
 
 def spread(values: np.ndarray) -> Spread:
-    """Standard errors of means over seeds and questions, both drawn from larger populations.
+    """Standard errors of means of (metrics, seeds, questions) values, seeds and questions both drawn from larger sets.
 
-    With the mean squares of a two-way analysis of variance of S seeds and Q questions
-
-        variance = (MS_seed + MS_question - MS_residual) / (S Q)
-
-    (Searle, Casella and McCulloch, "Variance Components", 1992, chapter 4), where MS_question - MS_residual is never
-    taken below 0. With one seed it is the variance between questions over Q. `values` are (metrics, seeds, questions).
+    The variance is (MS_seed + MS_question - MS_residual) / (S Q), by a two-way analysis of variance (Searle, Casella
+    and McCulloch, "Variance Components", 1992, chapter 4), where MS_question - MS_residual is at least 0; with one seed
+    it is the variance between questions over Q.
     """
     _, seeds, questions = values.shape
     centred = _centred(values)
@@ -150,9 +142,8 @@ def doubt_of_equal_values(
 ) -> Spread:
     """The spread, with an error of questions also where all questions' values are equal: others need not be.
 
-    Its 95 % margin is Clopper and Pearson's for none of n questions, times the distance to the furthest value that the
-    metric can have; without a range to 0, or the `scale` of a difference if that is more. Margins at other levels are
-    those of Student's t with `EXPONENTIAL` degrees.
+    Its 95 % margin is Clopper and Pearson's for none of n questions, times the distance to the furthest possible value;
+    without a range to 0, or the `scale` of a difference if that is more. Other levels are of `EXPONENTIAL` degrees.
     """
     nothing = (own.of_questions == 0) & (own.least == 0)
     share = proportion_confint(0, questions, 0.05, method="beta")[1]  # nearly -log(.025) / n
@@ -179,11 +170,7 @@ def _shares(resamples: int, size: int, *labels: str) -> np.ndarray:
 
 
 def resampled_seeds(values: np.ndarray, label: str, resamples: int) -> np.ndarray:
-    """(resamples, metrics, seeds) means of each seed over resampled questions, which are the same for all seeds.
-
-    `label` names the questions and decides the random numbers: resampled means of a difference are the arms'
-    difference.
-    """
+    """(resamples, metrics, seeds) means over resampled questions, which `label` decides for all arms alike."""
     metrics, seeds, questions = values.shape
     flat = values.reshape(metrics * seeds, questions).astype(np.float32)
     return (_shares(resamples, questions, "questions", label) @ flat.T).reshape(resamples, metrics, seeds)
@@ -220,11 +207,7 @@ def distribution(
 
 
 class Sample(NamedTuple):
-    """Answers of one of two arms that were trained with different seeds.
-
-    Each arm has the mean over all of its seeds, with a variance and degrees of freedom of its own; their margins add up
-    by their squares (MOVER), and questions stay paired. `benchmarks/different_seeds.py` measures the coverage.
-    """
+    """Answers of one of two arms with different seeds; `benchmarks/different_seeds.py` measures the coverage."""
 
     values: np.ndarray  # (metrics, seeds, questions), means over samples
     by_seed: np.ndarray  # (resamples, metrics, seeds), `resampled_seeds` of the values, with the label of the questions
@@ -347,10 +330,7 @@ def p_equivalent(mean: Distribution, margin: float) -> np.ndarray:
 
 
 def _scores_at(mean: Distribution, values: np.ndarray) -> np.ndarray:
-    """Normal scores, from 0 up, of the one-sided levels at which an interval would just reach these values.
-
-    NaN where the intervals have no ends: nothing is tested there.
-    """
+    """Normal scores, from 0 up, of the one-sided levels at which intervals just reach `values`; NaN without ends."""
     side = np.sign(values - mean.estimate)
     signs = np.where(side == 0, 1.0, side)
     near, far = np.zeros(len(side)), np.full(len(side), 37.0)  # its p-value is near the smallest double
@@ -364,10 +344,8 @@ def _scores_at(mean: Distribution, values: np.ndarray) -> np.ndarray:
 
 
 def holm(p: np.ndarray) -> np.ndarray:
-    """p-values that hold for all tests together (Holm 1979).
-
-    Equal to statsmodels' `multipletests`, which collects garbage at each call, for a tenth of a second or more.
-    """
+    """p-values that hold for all tests together (Holm 1979)."""
+    # As statsmodels' `multipletests`, which collects garbage at each call, for a tenth of a second or more.
     order = np.argsort(p)
     adjusted = np.empty(len(p))
     adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)), 1.0)

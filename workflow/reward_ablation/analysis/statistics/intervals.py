@@ -52,11 +52,7 @@ def block_length(steps: int) -> int:
 
 
 def block_shares(resamples: int, steps: int, length: int, rng: np.random.Generator) -> np.ndarray:
-    """(resamples, steps) shares of each step in samples of blocks of neighbouring steps, which are alike.
-
-    The circular block bootstrap (Politis and Romano 1992): after the last step comes the first, and all are drawn
-    alike.
-    """
+    """(resamples, steps) shares in samples of blocks of neighbouring steps, circular (Politis and Romano 1992)."""
     starts = rng.integers(steps, size=(resamples, ceil(steps / length)))
     picks = (starts[..., None] + np.arange(length)).reshape(resamples, -1)[:, :steps] % steps
     places = picks + steps * np.arange(resamples)[:, None]

@@ -61,10 +61,7 @@ class SeedVariance(NamedTuple):
 
 @dataclass(frozen=True)
 class SeedMeans:
-    """Means over questions of each arm and seed, of one data set and mode.
-
-    Metrics with two limits are compared by the arcsine of the root of their share of the range, counts by logarithm.
-    """
+    """Means over questions of each arm and seed, of one data set and mode."""
 
     arms: list[str]  # in the study's order
     seeds: list[int]  # that any arm has
@@ -150,11 +147,7 @@ class SeedMeans:
 
     @cached_property
     def p_unlike(self) -> np.ndarray:
-        """(metrics, arms) array: one-sided p-value of an arm's seeds differing no more than those of other arms.
-
-        By the F ratio of the two variances on the scale of comparison; cautious where a seed moves all arms; 1 without
-        a test.
-        """
+        """(metrics, arms) one-sided p-values, by F, of seeds differing no more than other arms'; 1 without test."""
         degrees = np.maximum(self.degrees, 1)
         degrees_of_others = np.maximum(self.degrees_of_others, 1)
         others = np.where(self.counted, self.squares, 0.0).sum(axis=1, keepdims=True) - self.squares
@@ -188,12 +181,9 @@ class SeedMeans:
         return SeedVariance(np.maximum(variance, self._floor(contrast, places, own)), degrees)
 
     def _floor(self, contrast: np.ndarray, places: Sequence[int], own: np.ndarray) -> np.ndarray:
-        """(metrics,) array: least variance of a contrast whose value is equal in all seeds; 0 for other contrasts.
-
-        Equal seeds do not show that other seeds are equal, too. Each arm then has the mean variance of all arms that
-        have the seeds (0 where `lends` is False), at least the usual one; doubtful arms count, as they must where seeds
-        are equal.
-        """
+        """(metrics,) least variance of a contrast whose value is equal in all seeds; 0 for other contrasts."""
+        # Equal seeds do not show that other seeds are equal, too. Each arm then has the mean variance of all arms that
+        # have the seeds, at least the usual one; doubtful arms count, as they must where seeds are equal.
         chosen = self.values[:, :, places]
         widths = np.array([limits.high - limits.low if limits.finite else np.nan for limits in self.limits])
         scale = np.where(np.isnan(widths), np.abs(chosen[:, contrast != 0]).mean(axis=(1, 2)), widths)
