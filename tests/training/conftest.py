@@ -51,6 +51,13 @@ def spec_with(**changes) -> dict:
     return arm_spec(**spec)
 
 
+def train_run(*arguments) -> None:
+    """`run.train_run`, whose import takes seconds."""
+    from reward_ablation.training.around import run
+
+    run.train_run(*arguments)
+
+
 def job_of(spec: dict, run: Path, model: Path, problems: Path, **surroundings) -> TrainingJob:
     """A run to train in this process."""
     return TrainingJob(RunSpec.read(spec, "spec"), "code", model, problems, run, **surroundings)
@@ -63,25 +70,27 @@ def training_command(spec: dict, run: Path, model: Path, problems: Path, python:
     return [*command, "--model", str(model), "--problems", str(problems), "--run-dir", str(run)]
 
 
-def make_model(folder: Path) -> Path:
-    """A demo model after a short warm start: it writes words and numbers, and ends some completions."""
+def fetched(model, folder: Path) -> Path:
+    """Fetch a model into a folder."""
     from reward_ablation.models.fetch import fetch
 
-    fetch(DemoModel(samples=300, steps=40), folder / "model.json")
+    fetch(model, folder / "model.json")
     return folder
+
+
+def make_model(folder: Path) -> Path:
+    """A demo model after a short warm start: it writes words and numbers, and ends some completions."""
+    return fetched(DemoModel(samples=300, steps=40), folder)
 
 
 def changed_model(model: Path, folder: Path, generation: dict) -> Path:
     """Fetch a copy of a model with more in its generation config, which alone names the end token."""
-    from reward_ablation.models.fetch import fetch
-
     source = shutil.copytree(model, folder / "source")
     (source / "model.json").unlink()
     for name, changes in (("generation_config.json", generation), ("tokenizer_config.json", {"eos_token": None})):
         settings = {**json.loads((source / name).read_text()), **changes}
         (source / name).write_text(json.dumps({key: value for key, value in settings.items() if value is not None}))
-    fetch(LocalModel(source="local", path=str(source)), folder / "model/model.json")
-    return folder / "model"
+    return fetched(LocalModel(source="local", path=str(source)), folder / "model")
 
 
 def record_files(model: Path) -> None:
@@ -138,7 +147,6 @@ def forked(demo_model, problems):
 @pytest.fixture
 def train(demo_model, problems, tmp_path):
     """Train a run in this process: `train(name, **changes of the spec)` gives its folder."""
-    from reward_ablation.training.around.run import train_run
 
     def run(name: str, callbacks=(), problems=problems, model=demo_model, **changes) -> Path:
         folder = tmp_path / name / "seed0"
@@ -151,8 +159,6 @@ def train(demo_model, problems, tmp_path):
 @pytest.fixture(scope="session")
 def trained(demo_model, problems, tmp_path_factory):
     """`trained(**changes of the spec)` is the folder of an undisturbed run, trained once and only to be read."""
-    from reward_ablation.training.around.run import train_run
-
     folders: dict[str, Path] = {}
 
     def run(**changes) -> Path:
@@ -175,8 +181,6 @@ def given_completions(demo_model, problems) -> given.Completions:
 def one_process(demo_model, problems, given_completions, tmp_path_factory) -> Path:
     """Folder of `given.RUNS`, trained in this process."""
     from trl import GRPOTrainer
-
-    from reward_ablation.training.around.run import train_run
 
     folder = tmp_path_factory.mktemp("one_process")
     with pytest.MonkeyPatch.context() as patch:
@@ -201,10 +205,8 @@ def two_processes(demo_model, problems, given_completions, tmp_path):
         (tmp_path / "jobs.json").write_text(json.dumps(jobs))
         python = sys.executable if packages else forking_python()  # libraries look for packages at their import
         command = [python, "-m", *launcher, given.__file__, str(tmp_path / "jobs.json")]
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(filter(None, [packages, os.environ.get("PYTHONPATH")])),
-        }
+        paths = os.pathsep.join(filter(None, [packages, os.environ.get("PYTHONPATH")]))
+        environment = {**os.environ, "PYTHONPATH": paths}
         result = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
         assert result.returncode == 0, result.stderr
         return tmp_path

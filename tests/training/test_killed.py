@@ -1,4 +1,4 @@
-"""A kill between any two file operations, as in a power cut: the next start ends in the same bytes."""
+"""A kill between any two file operations, and a disk that gets full at any point: the same bytes in the end."""
 
 import itertools
 import shutil
@@ -6,9 +6,11 @@ import shutil
 import pytest
 
 from reward_ablation.study.run_folder import WORK
+from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
 from reward_ablation.training.around import run as run_module
 from reward_ablation.training.around.finish import finish_run, finished
+from storage import fill, small_disk
 
 from .conftest import job_of, spec_with
 from .interrupting import digests, killed_at
@@ -63,9 +65,7 @@ def test_between_two_operations_at_the_end_of_a_run(trained, whole, demo_model, 
     assert operation > 30
 
 
-@pytest.mark.slow
-@pytest.mark.long
-@pytest.mark.parametrize("every", [16, 1])
+@pytest.mark.parametrize("every", [pytest.param(16, marks=LONG), pytest.param(1, marks=LONG)])
 def test_between_two_operations_of_a_whole_run(train_here, whole, tmp_path, every):
     """Killed before each 16th file operation; in the long form before each one."""
     run = tmp_path / "run"
@@ -78,3 +78,30 @@ def test_between_two_operations_of_a_whole_run(train_here, whole, tmp_path, ever
         assert digests(run) == whole, f"killed before file operation {operation}"
     assert operation > 80
     assert sha256(run / "run.json") == sha256(run / ".run.json")
+
+
+#: Bytes by which the disk holds more with each try, and how many tries that makes at least.
+@pytest.mark.parametrize(("more", "tries"), [(1_600_000, 1), pytest.param(400_000, 5, marks=LONG)])
+def test_a_full_disk_costs_nothing_but_the_wait(train_here, tmp_path, more, tries):
+    def refusal(run):
+        try:
+            train_here(run)
+        except StudyError as error:
+            return str(error)
+        return None
+
+    assert refusal(tmp_path / "whole") is None
+    for number in itertools.count():
+        with small_disk(tmp_path / f"disk{number}", "32m") as disk:
+            filler = fill(disk, leave=number * more)
+            run = disk / "run"
+            told = refusal(run)
+            if told is None:
+                break
+            assert "No space left on device; what is done is kept: free space there" in told
+            assert "\n" not in told
+            assert not (run / "run.json").exists()
+            filler.unlink()
+            assert refusal(run) is None
+            assert digests(run) == digests(tmp_path / "whole")
+    assert number > tries

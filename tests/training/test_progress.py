@@ -36,5 +36,4 @@ def test_of_several_processes_the_first_one_tells(capsys, tmp_path):
     callback = ProgressCallback(["correctness"], tmp_path)
     callback.on_train_begin(None, state, None)
     callback.on_log(None, state, None, {"loss": 0.1, "reward": 1.0})
-    callback.on_step_end(None, state, SimpleNamespace(should_save=True))
     assert (capsys.readouterr().out, read_heartbeat(tmp_path)) == ("", None)

@@ -63,6 +63,25 @@ def make(demo_model, problems, tmp_path):
     return lambda name, **settings: make_trainer(demo_model, problems, tmp_path / name, **settings)
 
 
+@pytest.fixture
+def killed(make, tmp_path):
+    """`killed(name, step)` tracks a trainer into `tmp_path / "run"`, and kills it after a step."""
+
+    def killed(name, step, **settings):
+        trainer = make(name, **settings)
+        track(trainer, tmp_path / "run")
+        trainer.add_callback(StopAt(step))
+        with pytest.raises(KeyboardInterrupt):
+            trainer.train()
+        return tmp_path / "run"
+
+    return killed
+
+
+def files_in(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 def rows_of(run):
     return pq.read_table(run / "rollouts.parquet").to_pylist()
 
@@ -71,20 +90,15 @@ def record_of(run):
     return json.loads((run / "run.json").read_text())
 
 
-def keys(rows):
-    return {(row["step"], row["problem_id"], row["rollout"]) for row in rows}
-
-
 def test_tracking_changes_no_byte_of_the_training_and_writes_a_run(make, tmp_path, problems):
     settings = {"multi_objective_aggregation": "normalize_then_sum", "num_iterations": 2}
     settings |= {"eval_strategy": "steps", "eval_steps": 3, "per_device_eval_batch_size": 4}
-    run = tmp_path / "runs/full/seed0"
+    run = tmp_path / "run"
     make("plain", **settings).train()
     tracked = make("tracked", **settings)
     track(tracked, run)
     tracked.train()
-    weights = [sha256(tmp_path / f"{name}/checkpoint-4/model.safetensors") for name in ("plain", "tracked")]
-    assert weights[0] == weights[1]
+    assert len({sha256(tmp_path / f"{name}/checkpoint-4/model.safetensors") for name in ("plain", "tracked")}) == 1
     assert sorted(path.name for path in run.iterdir()) == ["metrics.parquet", "rollouts.parquet", "run.json"]
     rows = rows_of(run)
     assert list(rows[0]) == [*rollout_schema(NAMES).names, "prompt"]
@@ -102,21 +116,16 @@ def test_tracking_changes_no_byte_of_the_training_and_writes_a_run(make, tmp_pat
     assert [row["step"] for row in metrics] == [1, 2, 3, 4]
     for row in (metrics[0], metrics[2]):
         of_step = [each for each in rows if each["step"] == row["step"]]
-        assert row["reward"] == pytest.approx(np.mean([each["total"] for each in of_step]), rel=1e-5)
-        assert row["completions/mean_length"] == pytest.approx(np.mean([each["tokens"] for each in of_step]))
-        assert row["completions/clipped_ratio"] == pytest.approx(np.mean([each["truncated"] for each in of_step]))
+        of_trl = {"total": "reward", "tokens": "completions/mean_length", "truncated": "completions/clipped_ratio"}
+        for name, metric in of_trl.items():
+            assert row[metric] == pytest.approx(np.mean([each[name] for each in of_step]), rel=1e-5)
     record = record_of(run)
     assert record.pop("packages")["trl"] == version("trl")
     assert record == {"tracked": True, "finished": True, "seed": 42, "steps": 4, "weights": WEIGHTS}
 
 
-def test_a_killed_run_is_readable_and_goes_on_without_a_row_twice(make, tmp_path):
-    run = tmp_path / "run"
-    killed = make("model")
-    track(killed, run)
-    killed.add_callback(StopAt(3))
-    with pytest.raises(KeyboardInterrupt):
-        killed.train()
+def test_a_killed_run_is_readable_and_goes_on_without_a_row_twice(make, killed):
+    run = killed("model", 3)
     assert {row["step"] for row in rows_of(run)} == {1, 2}
     assert {row["step"] for row in read_live_rollouts(run)} == {1, 2, 3}
     assert (record_of(run)["steps"], record_of(run)["finished"]) == (2, False)
@@ -124,33 +133,25 @@ def test_a_killed_run_is_readable_and_goes_on_without_a_row_twice(make, tmp_path
         going_on = make("model", max_steps=last)
         track(going_on, run)
         going_on.train(resume_from_checkpoint=True)
-        rows = rows_of(run)
-        assert [row["step"] for row in rows] == [step for step in range(1, last + 1) for _ in range(8)]
-        assert len(keys(rows)) == len(rows)
+        assert [row["step"] for row in rows_of(run)] == [step for step in range(1, last + 1) for _ in range(8)]
         assert (record_of(run)["steps"], record_of(run)["finished"]) == (last, True)
         assert not (run / WORK).exists()
     assert pq.read_table(run / "metrics.parquet")["step"].to_pylist() == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_killed_run_without_a_checkpoint_begins_anew(make, tmp_path):
-    for last in (2, 4):
-        trainer = make(f"model{last}", save_strategy="no")
-        track(trainer, tmp_path / "run")
-        trainer.add_callback(StopAt(last))
-        with pytest.raises(KeyboardInterrupt):
-            trainer.train()
-    steps = [row["step"] for row in read_live_rollouts(tmp_path / "run")]
-    assert steps == [step for step in (1, 2, 3, 4) for _ in range(8)]
+def test_a_killed_run_without_a_checkpoint_begins_anew(killed):
+    killed("first", 2, save_strategy="no")
+    run = killed("second", 4, save_strategy="no")
+    assert [row["step"] for row in read_live_rollouts(run)] == [step for step in (1, 2, 3, 4) for _ in range(8)]
 
 
 @pytest.mark.parametrize(
     ("file", "content"),
     [
-        ("run.json", {"spec": {}, "seed": 0}),
+        ("run.json", {"spec": {}, "seed": 0}),  # trained here
         ("run.json", {"tracked": True, "finished": True, "steps": 4}),
-        (f"{WORK}/{OWNER}", {"spec": {}}),
+        (f"{WORK}/{OWNER}", {"spec": {}}),  # being trained here
     ],
-    ids=["trained here", "finished", "being trained here"],
 )
 def test_a_folder_with_another_run_is_refused_and_stays(make, tmp_path, file, content):
     path = tmp_path / "run" / file
@@ -160,7 +161,7 @@ def test_a_folder_with_another_run_is_refused_and_stays(make, tmp_path, file, co
     track(trainer, tmp_path / "run")
     with pytest.raises(StudyError, match="run: has another run; track into another folder, or delete this one"):
         trainer.train()
-    assert [each for each in (tmp_path / "run").rglob("*") if each.is_file()] == [path]
+    assert list(files_in(tmp_path / "run")) == [path]
 
 
 def test_a_folder_that_another_process_tracks_into_is_refused(make, tmp_path):
@@ -170,35 +171,24 @@ def test_a_folder_that_another_process_tracks_into_is_refused(make, tmp_path):
     told = rf"run: process {os.getpid()} on .* tracks a run there; wait until it ends"
     with take(lock), pytest.raises(StudyError, match=told):
         trainer.train()
-    assert [each for each in (tmp_path / "run").rglob("*") if each.is_file()] == [lock]
+    assert list(files_in(tmp_path / "run")) == [lock]
     trainer.train()
     assert record_of(tmp_path / "run")["finished"]
     assert not lock.exists()
 
 
 @pytest.mark.parametrize(
-    ("saved", "settings", "resume", "reason"),
-    [
-        ("no", {"seed": 1}, False, "seed 42"),
-        ("steps", {"seed": 1}, True, "seed 42"),
-        ("steps", {"reward_weights": [1.0, 0.5]}, False, f"weights {WEIGHTS}"),
-    ],
+    ("settings", "resume", "reason"),
+    [({"seed": 1}, True, "seed 42"), ({"reward_weights": [1.0, 0.5]}, False, f"weights {WEIGHTS}")],
 )
-def test_the_rows_of_an_interrupted_run_of_another_seed_or_other_weights_stay(
-    make, tmp_path, saved, settings, resume, reason
-):
-    run = tmp_path / "run"
-    killed = make("model", save_strategy=saved)
-    track(killed, run)
-    killed.add_callback(StopAt(3))
-    with pytest.raises(KeyboardInterrupt):
-        killed.train()
-    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+def test_the_rows_of_an_interrupted_run_of_another_seed_or_other_weights_stay(make, killed, settings, resume, reason):
+    run = killed("model", 3)
+    before = files_in(run)
     other = make("model", **settings)
     track(other, run)
     with pytest.raises(StudyError, match=re.escape(f"run: has another run ({reason}); track into another folder, or")):
         other.train(resume_from_checkpoint=resume)
-    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    assert files_in(run) == before
 
 
 def test_two_rewards_of_one_name_are_refused(make, tmp_path):
@@ -214,8 +204,7 @@ def test_a_trainer_is_tracked_once(make, tmp_path):
         with pytest.raises(StudyError, match=f"this trainer is tracked already, into {tmp_path / 'run'}; call"):
             track(trainer, tmp_path / other)
     trainer.train()
-    rows = rows_of(tmp_path / "run")
-    assert len(keys(rows)) == len(rows) == 8
+    assert len(rows_of(tmp_path / "run")) == 8
 
 
 class Doubled(GRPOTrainer):
@@ -276,16 +265,11 @@ def test_two_processes_write_each_row_once(demo_model, problems, tmp_path):
     (tmp_path / "script.py").write_text(TWO_PROCESSES)
     command = [forking_python(), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     paths = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
-    result = subprocess.run(
-        [*command, str(tmp_path / "script.py"), str(demo_model), str(problems), str(tmp_path)],
-        env={**os.environ, "PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    command += [str(path) for path in (tmp_path / "script.py", demo_model, problems, tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": paths}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr
-    weights = [sha256(tmp_path / f"{name}/checkpoint-2/model.safetensors") for name in ("plain", "tracked")]
-    assert weights[0] == weights[1]
+    assert len({sha256(tmp_path / f"{name}/checkpoint-2/model.safetensors") for name in ("plain", "tracked")}) == 1
     rows = rows_of(tmp_path / "run")
     assert [(row["step"], row["rollout"]) for row in rows] == [(step, number) for step in (1, 2) for number in range(4)]
     assert len({row["problem_id"] for row in rows}) == 2

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from reward_ablation.analysis.training import rewards_by_step
+from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.rewards.arguments import OF_PROBLEMS, OF_TRAINER
 from reward_ablation.study.reward_files import file_digest
 from reward_ablation.system.errors import StudyError
@@ -16,7 +17,7 @@ from reward_ablation.training.around.parts import PartWriter, join_parts
 from reward_ablation.training.core.rollouts import EXTRA
 
 MINE = """
-import random, numpy, torch
+import json, random, numpy, torch
 
 SEEN = set()
 
@@ -27,8 +28,7 @@ def unscored_at_first(prompts, completions, trainer_state, **kwargs):
         return [None] * len(completions)
     return [None, *(float(len(text)) for text in completions[1:])]
 
-def nan_at_the_second_step(completion_ids, trainer_state, log_metric=None, **kwargs):
-    log_metric("judged", 1.0)
+def nan_at_the_second_step(completion_ids, trainer_state, **kwargs):
     return [float("nan") if trainer_state.global_step else 1.0 for _ in completion_ids]
 
 def cuts(prompts, completions, completion_ids, trainer_state, **columns):
@@ -40,6 +40,18 @@ def cuts(prompts, completions, completion_ids, trainer_state, **columns):
     trainer_state.global_step = 0
     random.random(), numpy.random.rand(), torch.rand(1)
     return [float(len(text)) for text in completions]
+
+def changes(completions, tests, about, **columns):
+    for test, what in zip(tests, about):
+        test.append("changed")
+        what["changed"] = True
+    return [float(len(test)) for test in tests]
+
+def writes(completions, question, *, file: str, **columns):
+    with open(file, "a") as lines:
+        for row in zip(question, *(columns[name] for name in ("tests", "about", "points", "answer"))):
+            lines.write(json.dumps(row) + "\n")
+    return [float(len(value)) for value in columns["tests"]]
 
 def logs(completions, trainer_state, log_extra, **columns):
     if trainer_state.global_step % 2:
@@ -55,8 +67,8 @@ def mine(tmp_path):
     file = tmp_path / "mine.py"
     file.write_text(MINE)
 
-    def component(function):
-        return {"function": f"{file}:{function}", "parameters": {}, "code": file_digest(file, tmp_path)}
+    def component(function, **parameters):
+        return {"function": f"{file}:{function}", "parameters": parameters, "code": file_digest(file, tmp_path)}
 
     return component
 
@@ -75,37 +87,29 @@ def test_batches_without_a_score_train_on_and_are_counted(train, mine, capsys):
     counts = table.groupby("quantity")["unscored"].apply(list)
     assert counts["format"] == counts["length"] == counts["total"] == [8, 8, 1, 1]
     assert counts["correctness"] == [0, 0, 0, 0]
-    # tracking a component that gives no scores changes nothing
-    constant = {"function": "constant", "parameters": {}}
-    other = train("other", components={**components, "length": constant}, weights=weights)
-    assert sha256(other / "model/model.safetensors") == sha256(run / "model/model.safetensors")
 
 
 def test_a_score_that_is_nan_ends_the_run_in_one_line(train, mine):
-    with pytest.raises(StudyError) as error:
+    told = r"^components\.length: at step 2, problem word_problems/train/.*the score is nan"
+    with pytest.raises(StudyError, match=told):
         train("run", components={"length": mine("nan_at_the_second_step")})
-    assert str(error.value).startswith("components.length: at step 2, problem word_problems/train/")
-    assert "the score is nan" in str(error.value)
 
 
 def test_a_reward_that_edits_its_arguments_and_draws_random_numbers_changes_only_its_own_scores(train, mine):
     """At weight 0: not even those of the training."""
     weights = {"correctness": 0, "format": 0, "length": 0.3}
-    constant = {"function": "constant", "parameters": {}}
     runs = [
         train(name, components={"correctness": component, "format": component}, weights=weights)
-        for name, component in (("cuts", mine("cuts")), ("constant", constant))
+        for name, component in (("cuts", mine("cuts")), ("constant", {"function": "constant", "parameters": {}}))
     ]
     cut, other = (pd.read_parquet(run / "rollouts.parquet") for run in runs)
     assert (cut.score_format == cut.completion.str.len().clip(upper=3)).all()
     own = [f"{kind}_{name}" for kind in ("score", "advantage") for name in ("correctness", "format")]
     pd.testing.assert_frame_equal(cut.drop(columns=own), other.drop(columns=own))
-    cut, other = (pd.read_parquet(run / "metrics.parquet") for run in runs)
-    assert cut.step.tolist() == other.step.tolist()
     assert sha256(runs[0] / "model/model.safetensors") == sha256(runs[1] / "model/model.safetensors")
 
 
-def test_what_rewards_log_for_each_completion_is_in_the_rollouts(train, mine):
+def test_what_rewards_log_for_each_completion_is_in_the_rollouts(train, trained, mine):
     run = train("run", components={"format": mine("logs"), "length": mine("logs")}, weights={"length": 0})
     rollouts = pd.read_parquet(run / "rollouts.parquet")
     assert rollouts.columns[-1] == EXTRA.name
@@ -113,8 +117,7 @@ def test_what_rewards_log_for_each_completion_is_in_the_rollouts(train, mine):
     for row in rollouts.dropna(subset="extra").itertuples():
         logged = {"letters": len(row.completion), "first": row.completion[:1] or None}
         assert json.loads(row.extra) == {"format": logged, "length": logged}
-    other = train("other", components={"format": {"function": "constant", "parameters": {}}})
-    assert EXTRA.name not in pd.read_parquet(other / "rollouts.parquet")
+    assert EXTRA.name not in pd.read_parquet(trained() / "rollouts.parquet")
 
 
 def test_parts_with_and_without_logged_values_are_joined(tmp_path):
@@ -131,3 +134,42 @@ def test_parts_with_and_without_logged_values_are_joined(tmp_path):
     assert rows == [(1, None), (1, None), (2, None), (2, '{"a": {"b": 1}}')]
     join_parts(tmp_path, "rollouts", schema, tmp_path / "joined.parquet")
     assert pd.read_parquet(tmp_path / "joined.parquet").columns.tolist() == ["step"]
+
+
+#: Columns of a user's file by its questions.
+ROWS = {
+    f"How many are {number} eggs?": {
+        "tests": [f"assert f() == {number}"] * (number % 3),
+        "about": {"size": {"eggs": number}} if number % 2 else {"other": [None, number]},
+        "points": number / 4,
+        "instructions": [{"id": "punctuation:no_comma"}, {"id": "startend:quotation", "kwargs": {}}],
+    }
+    for number in range(1, 9)
+}
+
+
+def test_components_get_lists_objects_and_numbers_as_they_are_in_the_file(train, mine, tmp_path):
+    data, seen, prepared = tmp_path / "mine.jsonl", tmp_path / "seen.jsonl", tmp_path / "train.parquet"
+    data.write_text("\n".join(json.dumps({"question": question, **row}) for question, row in ROWS.items()))
+    columns = {name: name for name in ("tests", "about", "points", "instructions")}
+    source = {"source": "file", "path": str(data), "columns": columns}
+    prepare(PrepareSpec.model_validate({"source": source, "golds": False}), "train", prepared)
+    components = {
+        "correctness": {"function": "instructions", "parameters": {"partial": True}},
+        "format": mine("changes"),
+        "length": mine("writes", file=str(seen)),
+    }
+    run = train("run", problems=prepared, components=components, weights={"length": 0}, training={"max_steps": 2})
+    lines = [json.loads(line) for line in seen.read_text().splitlines()]
+    assert len(lines) == 16
+    for question, *values in lines:  # not as the other component has changed its own
+        row = ROWS[question]
+        assert values == [row["tests"], row["about"], row["points"], None]
+    rollouts = pd.read_parquet(run / "rollouts.parquet")
+    tests = (rollouts.problem_id.str.removeprefix("file/mine/").astype(int) + 1) % 3
+    assert rollouts.score_format.tolist() == (tests + 1).tolist()
+    assert rollouts.score_length.tolist() == tests.tolist()
+    assert rollouts.score_correctness.tolist() == [
+        ((1 if "," not in text else 0) + (len(text.strip()) > 1 and text.strip()[0] == text.strip()[-1] == '"')) / 2
+        for text in rollouts.completion
+    ]

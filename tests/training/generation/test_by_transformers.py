@@ -1,4 +1,4 @@
-"""transformers draws each rollout by its own seed, from the distribution that its own sampling has."""
+"""Each rollout has a seed of its own, by which transformers draws it from the distribution of its own sampling."""
 
 import pytest
 import torch
@@ -10,8 +10,7 @@ from trl import GRPOConfig
 from reward_ablation.models.load import load_model
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.training.core.generation.by_transformers import must_stay_whole, own_draws, penalties, warpers
-
-SAMPLING = {"temperature": 0.7, "top_k": 12, "top_p": 0.9, "min_p": 0.05}
+from reward_ablation.training.core.trainer import rollout_seeds
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +31,7 @@ def prompts(demo_model):
     return tokenizer(["Tom has 3 apples. How many?\n", "Ann buys 4 pens.\n"], return_tensors="pt", padding=True)
 
 
-@pytest.mark.parametrize("changes", [{}, SAMPLING, {"top_p": 0.5}, {"min_p": 0.2}])
+@pytest.mark.parametrize("changes", [{}, {"temperature": 0.7, "top_k": 12, "top_p": 0.9, "min_p": 0.05}])
 def test_the_distribution_is_that_of_its_own_sampling(model, changes):
     config = GenerationConfig(do_sample=True, **{"top_k": 0, **changes})
     logits = torch.randn(8, 50, generator=torch.Generator().manual_seed(0)) * 3
@@ -42,18 +41,17 @@ def test_the_distribution_is_that_of_its_own_sampling(model, changes):
     torch.testing.assert_close(torch.softmax(LogitsProcessorList(warpers(config))(None, logits.clone()), -1), expected)
 
 
-def test_neighbours_and_the_global_stream_change_no_rollout(model, config, prompts):
-    seeds = [7, 8]
-    with own_draws(model, config, seeds):
-        together = model.generate(**prompts, generation_config=config)
+def test_neighbours_and_the_global_stream_change_no_rollout_and_another_seed_does(model, config, prompts):
+    group = {name: values.repeat_interleave(3, 0) for name, values in prompts.items()}
+    with own_draws(model, config, [*range(6)]):
+        together = model.generate(**group, generation_config=config).tolist()
+    assert len(set(map(tuple, together))) == 6
     torch.manual_seed(99)
-    alone = []
-    for row, seed in enumerate(seeds):
-        with own_draws(model, config, [seed]):
-            one = {name: values[row : row + 1] for name, values in prompts.items()}
-            alone.append(model.generate(**one, generation_config=config)[0])
-    for row, of_one in enumerate(alone):
-        assert together[row, : len(of_one)].tolist() == of_one.tolist()
+    for row in (0, 3):
+        with own_draws(model, config, [row]):
+            one = {name: values[row : row + 1] for name, values in group.items()}
+            alone = model.generate(**one, generation_config=config)[0].tolist()
+        assert together[row][: len(alone)] == alone
 
 
 def test_the_penalty_is_on_the_tokens_that_occur_and_not_on_padding():
@@ -62,13 +60,6 @@ def test_the_penalty_is_on_the_tokens_that_occur_and_not_on_padding():
     scores = penalty(torch.tensor([[0, 0, 3, 1], [2, 0, 3, 3]]), torch.tensor([[1.0, 1.0, 1.0, -1.0]] * 2))
     assert scores.tolist() == [[1.0, 0.5, 1.0, -2.0], [0.5, 1.0, 0.5, -2.0]]
     assert penalties(GenerationConfig(repetition_penalty=1.0)) == []
-
-
-def test_seeds_make_rollouts_of_one_prompt_differ(model, config, prompts):
-    group = {name: values[:1].repeat(6, 1) for name, values in prompts.items()}
-    with own_draws(model, config, list(range(6))):
-        rows = model.generate(**group, generation_config=config).tolist()
-    assert len(set(map(tuple, rows))) == 6
 
 
 #: What the files of models may ask for. transformers merges it into each call of generate that leaves it open.
@@ -96,31 +87,28 @@ def test_nothing_is_left_behind(model, config, prompts):
         raise KeyboardInterrupt
     assert config.do_sample
     assert model.generation_config is own
-    torch.manual_seed(0)
-    first = model.generate(**prompts, generation_config=config)
-    torch.manual_seed(1)
-    assert first.tolist() != model.generate(**prompts, generation_config=config).tolist()
-
-
-def rows_per_call(model, config, group, whole):
-    """Rollouts, and the number of rows in each forward pass of the model."""
     rows = []
-    hook = model.register_forward_pre_hook(lambda _, __, named: rows.append(len(named["input_ids"])), with_kwargs=True)
-    with own_draws(model, config, list(range(8)), whole):
-        rollouts = model.generate(**group, generation_config=config).tolist()
-    hook.remove()
-    return rollouts, rows
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        rows.append(model.generate(**prompts, generation_config=config).tolist())
+    assert rows[0] != rows[1]
 
 
 def test_rows_that_have_ended_leave_and_a_prompt_runs_once_for_its_group(model, config, prompts):
     group = {name: values.repeat_interleave(4, 0) for name, values in prompts.items()}
     config = GenerationConfig(**{**config.to_dict(), "eos_token_id": list(range(5, 300, 4))})
-    plain, of_plain = rows_per_call(model, config, group, whole=True)
-    rollouts, rows = rows_per_call(model, config, group, whole=False)
-    assert rollouts == plain
-    assert set(of_plain) == {8}
-    assert rows[0] == 2
-    assert rows[-1] < 8
+    rows, rollouts = {True: [], False: []}, {}
+    for whole in rows:
+        hook = model.register_forward_pre_hook(
+            lambda _, __, named, whole=whole: rows[whole].append(len(named["input_ids"])), with_kwargs=True
+        )
+        with own_draws(model, config, list(range(8)), whole):
+            rollouts[whole] = model.generate(**group, generation_config=config).tolist()
+        hook.remove()
+    assert rollouts[False] == rollouts[True]
+    assert set(rows[True]) == {8}
+    assert rows[False][0] == 2
+    assert rows[False][-1] < 8
 
 
 @pytest.mark.parametrize("case", ["plain", "generation_kwargs", "module", "function", "zero3"])
@@ -139,3 +127,13 @@ def test_what_looks_at_the_whole_batch_gets_it(demo_model, tmp_path, case):
         assert must_stay_whole(model, args) == (case != "plain")
     finally:
         unset_hf_deepspeed_config()
+
+
+def test_run_step_problem_and_rollout_each_change_a_rollouts_seed_and_its_neighbours_do_not():
+    runs = [rollout_seeds(run, step, ["a", "a", "b", "2/a"], [0, 1, 0, 0]) for run in (0, 1) for step in (1, 2, 12)]
+    seeds = [seed for run in runs for seed in run]
+    assert len(set(seeds)) == len(seeds)
+    assert all(0 <= seed < 2**63 for seed in seeds)
+    assert rollout_seeds(0, 1, ["b"], [0]) == runs[0][2:3]
+    # Written down, since a change would change every rollout of every run.
+    assert rollout_seeds(0, 3, ["a"], [0]) == [3942757702785726818]

@@ -1,7 +1,6 @@
 """Requests to vLLM's engine and TRL's client: a seed for each completion."""
 
 import copy
-from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
@@ -14,13 +13,9 @@ from reward_ablation.training.around.checks import check_for_vllm
 from reward_ablation.training.core.generation.by_vllm import seeded_client, seeded_engine
 
 
-@dataclass
-class Parameters:
-    temperature: float
-    seed: int | None = None
-
+class Parameters(SimpleNamespace):
     def clone(self):
-        return copy.deepcopy(self)
+        return copy.copy(self)
 
 
 def test_an_engine_gets_a_seed_for_each_prompt():
@@ -29,10 +24,10 @@ def test_an_engine_gets_a_seed_for_each_prompt():
     def generate(prompts, sampling_params, **options):
         asked.update(prompts=prompts, parameters=sampling_params, options=options)
 
-    shared = Parameters(0.7)
+    shared = Parameters(temperature=0.7, seed=None)
     seeded_engine(generate, [5, 6])(["a", "b"], sampling_params=shared, use_tqdm=False)
     assert [parameters.seed for parameters in asked["parameters"]] == [5, 6]
-    assert {parameters.temperature for parameters in asked["parameters"]} == {0.7}
+    assert [parameters.temperature for parameters in asked["parameters"]] == [0.7, 0.7]
     assert (asked["prompts"], asked["options"], shared.seed) == (["a", "b"], {"use_tqdm": False}, None)
 
 
@@ -53,23 +48,16 @@ def test_a_server_is_sent_one_request_a_completion_and_answers_come_back_in_orde
 
 def test_another_number_of_seeds_is_no_silent_mistake():
     with pytest.raises(ValueError, match="longer than"):
-        seeded_engine(print, [1, 2])(["a"], Parameters(1.0))
+        seeded_engine(print, [1, 2])(["a"], Parameters())
     with pytest.raises(ValueError, match="2 seeds for 1"):
         seeded_client(print, [1, 2])([[1]], 1)
 
 
-@pytest.fixture
-def trainer(demo_model):
-    """`trainer(**changes of LoraConfig)` has the parts of a trainer that the code reads, with the demo model."""
-
-    def make(**changes):
+def test_a_model_that_vllm_would_not_sample_from_as_it_is_trained_is_refused(demo_model):
+    def trainer(**changes):
         config = LoraConfig(**{"r": 2, "target_modules": "all-linear", **changes}, task_type="CAUSAL_LM")
         return SimpleNamespace(model=get_peft_model(load_model(demo_model), config), accelerator=Accelerator(cpu=True))
 
-    return make
-
-
-def test_a_model_that_vllm_would_not_sample_from_as_it_is_trained_is_refused(trainer):
     check_for_vllm(trainer())
     with pytest.raises(StudyError, match=r"training\.disable_dropout: .*lora_dropout.default has a dropout of 0\.1"):
         check_for_vllm(trainer(lora_dropout=0.1))

@@ -17,40 +17,28 @@ SAMPLER = torch.full((2, 4), -2.0)
 TRAINER = torch.tensor([[-2.0, -1.5, -3.5, 0.0], [-1.9, -1.9, 9.0, 9.0]])
 
 
-def corrected(mode):
-    """Ratios as TRL has them for a mode with an upper bound of 3."""
-    difference = (TRAINER - SAMPLER) * MASK
-    ratio = torch.exp(difference.sum(1, keepdim=True) if mode.startswith("sequence") else difference)
-    return ratio.clamp(max=3.0) if mode.endswith("truncate") else ratio.masked_fill(ratio > 3.0, 0.0)
+def gap_of(trainer=TRAINER, sampler=SAMPLER, mask=MASK, by_sequence=False):
+    """The gap where TRL cuts ratios of tokens off at 3, or leaves completions with a ratio above 3 out."""
+    difference = (trainer - SAMPLER) * MASK
+    ratio = torch.exp(difference.sum(1, keepdim=True) if by_sequence else difference)
+    cut = ratio.masked_fill(ratio > 3.0, 0.0) if by_sequence else ratio.clamp(max=3.0)
+    return sampling_gap(trainer, sampler, mask, cut, by_sequence)
 
 
-@pytest.mark.parametrize(
-    ("mode", "shares"),
-    [
-        ("token_truncate", [0.25, 0.0]),  # exp(2) alone is over 3
-        ("sequence_mask", [0.0, 0.0]),  # exp(1) and exp(0.2)
-    ],
-)
-def test_gap_and_what_is_cut_off(mode, shares):
-    gap = sampling_gap(TRAINER, SAMPLER, MASK, corrected(mode), by_sequence=mode.startswith("sequence"))
-    assert gap["sampling_gap"] == pytest.approx([1.0, 0.1])
-    assert gap["sampling_corrected"] == shares
-
-
-def test_a_sequence_ratio_counts_for_all_its_tokens():
-    longer = TRAINER + 0.5 * MASK
-    difference = (longer - SAMPLER) * MASK
-    ratio = torch.exp(difference.sum(1, keepdim=True))
-    gap = sampling_gap(longer, SAMPLER, MASK, ratio.masked_fill(ratio > 3.0, 0.0), by_sequence=True)
-    assert gap["sampling_corrected"] == [1.0, 1.0]
+def test_gap_and_what_is_cut_off():
+    """A completion's ratio counts for all its tokens."""
+    by_token, by_sequence = gap_of(), gap_of(by_sequence=True)
+    assert by_token["sampling_gap"] == by_sequence["sampling_gap"] == pytest.approx([1.0, 0.1])
+    assert by_token["sampling_corrected"] == [0.25, 0.0]  # exp(2) alone is over 3
+    assert by_sequence["sampling_corrected"] == [0.0, 0.0]  # exp(1) and exp(0.2)
+    assert gap_of(TRAINER + 0.5 * MASK, by_sequence=True)["sampling_corrected"] == [1.0, 1.0]
 
 
 def test_a_token_without_a_log_probability_and_a_completion_that_is_masked_have_no_gap():
-    sampler, mask = SAMPLER.clone(), MASK * torch.tensor([[1], [0]])
+    sampler = SAMPLER.clone()
     sampler[0, 3] = math.nan
-    gap = sampling_gap(TRAINER, sampler, mask, corrected("token_truncate"), by_sequence=False)
-    assert gap["sampling_gap"][0] == pytest.approx(0.5)
-    assert math.isnan(gap["sampling_gap"][1])
+    gap = gap_of(sampler=sampler, mask=MASK * torch.tensor([[1], [0]]))
+    assert gap["sampling_gap"] == pytest.approx([0.5, math.nan], nan_ok=True)
     assert math.isnan(gap["sampling_corrected"][1])
 
 
@@ -63,10 +51,7 @@ def test_gaps_beyond_rounding_end_the_run_at_the_third_in_a_row(large):
         watch.see(large, 6)
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [{"top_p": 0.9}, {"top_k": 5}, {"min_p": 0.1}, {"repetition_penalty": 1.1}, {"generation_kwargs": {"stop": "x"}}],
-)
+@pytest.mark.parametrize("setting", [{"top_p": 0.9}, {"generation_kwargs": {"stop": "x"}}])
 def test_where_vllm_samples_from_a_cut_distribution_no_gap_ends_a_run(setting):
     watch = GapWatch(setting)
     for step in range(1, 9):

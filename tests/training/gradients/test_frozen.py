@@ -4,14 +4,10 @@
 """
 
 from collections import defaultdict, deque
-from types import SimpleNamespace
 
 import pytest
 import torch
-from torch import nn
 from trl import GRPOTrainer
-
-from reward_ablation.training.core.gradients.passes import scratch_copy
 
 from .conftest import COMPLETION, batch_of, remember
 
@@ -41,18 +37,3 @@ def test_a_stateful_term_of_a_later_trl_is_updated_once(pair, monkeypatch):
     assert list(trainer.history) == [1]
     assert trainer.by_mode["train"]["sizes"] == [6]
     assert float(trainer.sums) == pytest.approx(float(batch["advantages"].abs().sum()))
-
-
-def test_a_copy_shares_what_is_large_and_nothing_that_can_be_changed():
-    model = nn.Linear(2, 2)
-    thing = SimpleNamespace(model=model, number=1, nested={"a": [1, {2}]}, tensor=torch.ones(2), buffer=[torch.ones(2)])
-    copy = scratch_copy(thing)
-    assert copy.model is model
-    assert copy.buffer[0] is thing.buffer[0]
-    copy.number = 2
-    copy.nested["a"][1].add(3)
-    copy.nested["a"].append(4)
-    copy.tensor += 1
-    copy.new = 1
-    assert (thing.number, thing.nested, thing.tensor.tolist()) == (1, {"a": [1, {2}]}, [1.0, 1.0])
-    assert not hasattr(thing, "new")

@@ -1,7 +1,6 @@
 """Models that cannot be measured right are refused, and unmeasured runs train as TRL does."""
 
 import pytest
-import torch
 from torch import nn
 
 from reward_ablation.system.errors import StudyError
@@ -25,14 +24,7 @@ def assert_close(pair):
 LORA = {"r": 2, "lora_alpha": 4, "target_modules": "all-linear"}
 
 
-@pytest.mark.parametrize(
-    ("model", "lora"),
-    [
-        ("mixtral", None),
-        ("mixtral", LORA),
-        ("opt", LORA),
-    ],
-)
+@pytest.mark.parametrize(("model", "lora"), [("mixtral", None), ("opt", LORA)])
 def test_what_cannot_be_measured_trains_unmeasured(pair, model, lora):
     """Experts get tokens of all completions mixed, and so do OPT's linear layers, which flatten their inputs."""
     assert_close(pair(model, lora=lora, measure_every=0))
@@ -56,31 +48,9 @@ def test_a_mixture_of_experts_is_refused_by_name(pair, lora, message):
         pair("mixtral", lora=lora)
 
 
-class MeanRMSNorm(nn.Module):
-    """A layer that is called a norm and mixes completions."""
-
-    def __init__(self, norm):
-        super().__init__()
-        self.weight = norm.weight
-
-    def forward(self, inputs):
-        return self.weight * (inputs - inputs.mean(0))
-
-
-class BatchedRMSNorm(MeanRMSNorm):
-    """A layer that is called a norm and accepts only one weight for all completions, as torch's functions do."""
-
-    def forward(self, inputs):
-        return nn.functional.rms_norm(inputs, self.weight.shape, self.weight)
-
-
 def replace_forward(model):
     norm = model.norm
     norm.forward = lambda inputs: inputs * norm.weight
-
-
-def replace_norm(kind):
-    return lambda model: setattr(model, "norm", kind(model.norm))
 
 
 def share_weight(model):
@@ -91,14 +61,10 @@ def share_weight(model):
     ("change", "message"),
     [
         (replace_forward, r"model.norm.weight, of a LlamaRMSNorm, cannot be separated"),
-        (replace_norm(MeanRMSNorm), r"model.norm.weight, of a MeanRMSNorm, cannot be separated"),
-        (replace_norm(BatchedRMSNorm), r"model.norm.weight, of a BatchedRMSNorm, cannot be separated"),
         (share_weight, r"model.layers.0.mlp.up_proj.weight, shared by several layers"),
     ],
 )
-def test_a_layer_whose_computation_is_not_known_is_refused_measured_and_else_trained_by_trl(
-    pair, monkeypatch, change, message
-):
+def test_an_unknown_layer_is_refused_measured_and_else_trained_by_trl(pair, monkeypatch, change, message):
     made = conftest.tiny_model
 
     def changed(name, words):
@@ -115,10 +81,9 @@ def test_a_layer_whose_computation_is_not_known_is_refused_measured_and_else_tra
         assert_close(unmeasured)
 
 
-@pytest.mark.parametrize("model", ["llama", "mixtral"])
-def test_a_setting_trains_by_trls_own_backward_pass(pair, model):
+def test_a_setting_trains_by_trls_own_backward_pass(pair):
     """Nothing of the model is touched, whatever its layers compute."""
-    own = pair(model, measure_every=0, by_completion=False)
+    own = pair("mixtral", measure_every=0, by_completion=False)
     _, *layers = own.ours.model.modules()  # TRL replaces the pass of the model itself
     assert not any("forward" in layer.__dict__ for layer in layers)
     assert_close(own)
@@ -130,9 +95,8 @@ def test_a_layer_that_is_replaced_after_all_ends_the_training(pair, measure_ever
     pair = pair(measure_every=measure_every)
     layer = pair.ours.model.model.layers[1].mlp.up_proj
     layer.forward = lambda inputs: nn.functional.linear(inputs, layer.weight)
-    with pytest.raises(
-        StudyError, match=r"gradient of model.layers.1.mlp.up_proj.weight(: the model| was not measured)"
-    ):
+    told = r"gradient of model.layers.1.mlp.up_proj.weight(: the model| was not measured)"
+    with pytest.raises(StudyError, match=told):
         step(pair)
 
 
@@ -142,10 +106,3 @@ def test_a_layer_that_is_called_twice_ends_the_training(pair):
     pair.ours.model.model.layers[1].register_forward_hook(lambda module, inputs, output: norm(output))
     with pytest.raises(StudyError, match=r"32 of 16 numbers of the gradient of model.norm.weight"):
         step(pair)
-
-
-def test_watching_leaves_nothing_in_a_saved_model(pair, tmp_path):
-    model = pair().ours.model
-    model.save_pretrained(tmp_path / "saved")
-    again = type(model).from_pretrained(tmp_path / "saved", dtype=torch.float64)
-    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))

@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
-from torch.nn.utils.parametrizations import spectral_norm
+from torch.nn.utils import weight_norm
 from transformers.models.cohere2.modeling_cohere2 import Cohere2LayerNorm
-from transformers.models.gemma3.modeling_gemma3 import Gemma3RMSNorm, Gemma3TextScaledWordEmbedding
+from transformers.models.gemma3.modeling_gemma3 import Gemma3TextScaledWordEmbedding
 from transformers.models.t5.modeling_t5 import T5LayerNorm
-from transformers.pytorch_utils import Conv1D
 
 from reward_ablation.training.core.gradients.layers import _kind_of
-from reward_ablation.training.core.gradients.recorder import Recorder
+from reward_ablation.training.core.gradients.recorder import Recorder, layer_of
 
 
 class Tanh(nn.Module):
@@ -29,11 +28,6 @@ class Tanh(nn.Module):
 class AcrossCompletions(Tanh):
     def forward(self, inputs):
         return super().forward(inputs - inputs.mean(0))
-
-
-class WithTwoResults(Tanh):
-    def forward(self, inputs):
-        return super().forward(inputs), inputs
 
 
 class WithAMask(Tanh):
@@ -56,46 +50,20 @@ class ShiftedEmbedding(nn.Embedding):
         return super().forward(ids + 1) * self.embed_scale
 
 
-class LinearRMSNorm(nn.Module):
-    """A layer that is called a norm and is a matrix product."""
-
-    def __init__(self):
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(8))
-
-    def forward(self, inputs):
-        return nn.functional.linear(inputs, self.weight[None])
-
-
-def old_weight_norm() -> nn.Module:
-    with pytest.warns(FutureWarning):
-        return nn.utils.weight_norm(nn.Linear(8, 8))
-
-
+#: `test_exact.py` has the layers of its models, and their gradients.
 KNOWN = {
-    "linear": nn.Linear(8, 8),
-    "GPT-2's linear": Conv1D(8, 8),
-    "embedding": nn.Embedding(20, 8),
     "Gemma's embedding": Gemma3TextScaledWordEmbedding(20, 8, padding_idx=0, embed_scale=3.0),
-    "torch's layer norm": nn.LayerNorm(8),
-    "torch's RMS norm": nn.RMSNorm(8),
-    "a norm with one more than the weight": Gemma3RMSNorm(8),
-    "a dense norm called LayerNorm": Cohere2LayerNorm(8),
-    "the same over heads": Cohere2LayerNorm((2, 4)),
     "T5's norm": T5LayerNorm(8),
+    "a norm over heads": Cohere2LayerNorm((2, 4)),
     "no norm at all": Tanh(),
 }
 UNKNOWN = {
     "completions are mixed": AcrossCompletions(),
-    "more than one result": WithTwoResults(),
     "more than one input": WithAMask(),
     "parameters of other layers": WithAChild(),
     "an embedding that looks up other rows": ShiftedEmbedding(20, 8),
-    "a matrix product called a norm": LinearRMSNorm(),
     "rows are shortened as they are looked up": nn.Embedding(20, 8, max_norm=1.0),
-    "gradients are divided by how often a word comes": nn.Embedding(20, 8, scale_grad_by_freq=True),
-    "the weight is made of other parameters": spectral_norm(nn.Linear(8, 8)).parametrizations["weight"],
-    "a convolution over tokens": nn.Conv1d(8, 8, 2),
+    "the weight is made of two others": weight_norm(nn.Linear(8, 8)),
     "a batch norm": nn.BatchNorm1d(8),
     "too large for copies": Cohere2LayerNorm((2**10, 2**10 + 1)),
 }
@@ -118,10 +86,6 @@ def test_other_layers_are_unknown(layer):
     assert _kind_of(layer) is None
 
 
-def test_a_weight_of_two_others_is_unknown():
-    assert _kind_of(old_weight_norm()) is None
-
-
 @pytest.mark.parametrize("make", [Tanh, lambda: nn.BatchNorm1d(8), lambda: Gemma3TextScaledWordEmbedding(9, 8, 0, 3.0)])
 def test_a_trial_leaves_the_layer_and_random_numbers_alone(make):
     layer = make()
@@ -130,3 +94,16 @@ def test_a_trial_leaves_the_layer_and_random_numbers_alone(make):
     assert torch.equal(torch.get_rng_state(), state)
     assert not {"weight", "alpha", "bias"} & layer.__dict__.keys()
     assert all(torch.equal(value, before[name]) for name, value in layer.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("parameter", "layer"),
+    [
+        ("model.embed_tokens.weight", "embed_tokens"),
+        ("transformer.h.3.mlp.c_fc.weight", "layers.3"),  # GPT-2's name of a block
+        ("base_model.model.model.layers.2.mlp.up_proj.lora_A.default.weight", "layers.2"),
+        ("base_model.model.lm_head.lora_B.default.weight", "lm_head"),
+    ],
+)
+def test_layer_of(parameter, layer):
+    assert layer_of(parameter) == layer

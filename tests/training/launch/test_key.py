@@ -6,13 +6,28 @@ import asyncio
 
 import pytest
 
-from reward_ablation.training.around.launch.key import KEY, RequireKey, header, new_key
+from reward_ablation.training.around.launch.key import KEY, RequireKey, new_key
 
-OWN = [(b"host", b"127.0.0.1"), (b"authorization", b"Bearer own")]
+OWN, OTHER = (b"authorization", b"Bearer own"), (b"authorization", b"Bearer other")
+LET_IN = ["the application's"]
+REFUSED = ["http.response.start", "http.response.body"]
 
 
-def answer(scope: dict, monkeypatch) -> list[dict]:
-    """What the middleware and an application that answers anything say to a request."""
+@pytest.mark.parametrize(
+    ("kind", "path", "headers", "answer"),
+    [
+        ("lifespan", "", [], LET_IN),  # the server's own start and end
+        ("http", "/health", [], LET_IN),
+        ("http", "/update_weights", [(b"host", b"127.0.0.1"), OWN], LET_IN),
+        ("websocket", "/v1/realtime", [OWN], LET_IN),
+        ("http", "/update_weights", [], REFUSED),  # which vLLM's own key leaves open
+        ("http", "/v1/models", [(b"authorization", b"Bearer own\xff")], REFUSED),
+        ("http", "/v1/models", [OTHER, OWN], REFUSED),
+        ("http", "/health/../update_weights", [], REFUSED),
+        ("websocket", "/v1/realtime", [], ["websocket.close"]),
+    ],
+)
+def test_only_the_run_is_let_in(kind, path, headers, answer, monkeypatch):
     monkeypatch.setenv(KEY, "own")
     said: list[dict] = []
 
@@ -22,60 +37,14 @@ def answer(scope: dict, monkeypatch) -> list[dict]:
     async def send(message):
         said.append(message)
 
-    asyncio.run(RequireKey(application)(scope, None, send))
-    return said
+    asyncio.run(RequireKey(application)({"type": kind, "path": path, "headers": headers}, None, send))
+    assert [message["type"] for message in said] == answer
+    assert said[0].get("status") == (401 if answer == REFUSED else None)
 
 
-def request(path: str, headers: list[tuple[bytes, bytes]], kind: str = "http") -> dict:
-    return {"type": kind, "path": path, "method": "POST", "headers": headers}
-
-
-@pytest.mark.parametrize(
-    "scope",
-    [
-        {"type": "lifespan"},  # the server's own start and end
-        request("/health", []),
-        request("/update_weights", OWN),
-        request("/v1/realtime", OWN, kind="websocket"),
-    ],
-)
-def test_the_run_is_let_in(scope, monkeypatch):
-    assert answer(scope, monkeypatch) == [{"type": "the application's"}]
-
-
-@pytest.mark.parametrize(
-    ("path", "headers"),
-    [
-        ("/v1/models", []),
-        ("/update_weights", []),  # which vLLM's own key leaves open
-        ("/v1/models", [(b"authorization", b"Bearer other")]),
-        ("/v1/models", [(b"authorization", b"own")]),
-        ("/v1/models", [(b"authorization", b"Bearer own\xff")]),
-        ("/v1/models", [(b"authorization", b"Bearer other"), (b"authorization", b"Bearer own")]),
-        # Paths that are not quite the open one.
-        ("/health/", []),
-        ("//health", []),
-        ("/health/../update_weights", []),
-    ],
-)
-def test_others_are_not(path, headers, monkeypatch):
-    start, body = answer(request(path, headers), monkeypatch)
-    assert (start["type"], start["status"], body["body"]) == ("http.response.start", 401, b"")
-
-
-def test_a_websocket_without_the_key_is_closed(monkeypatch):
-    refused = answer(request("/v1/realtime", [], kind="websocket"), monkeypatch)
-    assert refused == [{"type": "websocket.close", "code": 1008}]
-
-
-def test_without_a_key_no_server_starts(monkeypatch):
+def test_no_server_starts_without_a_key_and_each_has_another(monkeypatch):
     monkeypatch.delenv(KEY, raising=False)
     with pytest.raises(KeyError, match=KEY):
         RequireKey(None)
-
-
-def test_keys_are_long_and_never_the_same():
-    first, second = new_key(), new_key()
-    assert first != second
-    assert len(first) == 64
-    assert header("own") == {"Authorization": "Bearer own"}
+    assert len({new_key(), new_key()}) == 2
+    assert len(new_key()) == 64
