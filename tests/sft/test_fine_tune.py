@@ -61,19 +61,9 @@ def test_the_start_is_a_base_model_that_has_learnt(start, demo_model, problems, 
     inputs = {"model": sha256(demo_model / "model.json"), "problems": sha256(problems)}
     assert record == {**before, "source": "sft", "files": record["files"], "inputs": inputs}
     assert (folder / "tokenizer.json").read_bytes() == (demo_model / "tokenizer.json").read_bytes()
-
-
-def test_only_completions_are_learnt(start, problems, demo_model):
-    """TRL makes the labels: the prompt's tokens have none, the end token has one."""
-    from reward_ablation.sft.fine_tune import build_trainer
-
-    demonstrations = read_demonstrations(problems, SftSpec.read(SPEC))
-    trainer = build_trainer(SftSpec.read(SPEC), demo_model, demonstrations, demo_model.parent / "unused")
-    rows = tokenized(*demonstrations, trainer.processing_class, DATE)
-    for made, row in zip(trainer.train_dataset, rows, strict=True):
-        assert made["input_ids"] == row["input_ids"]
-        learnt = [label for label in made["labels"] if label != -100]
-        assert learnt == row["input_ids"][row["completion_mask"].index(1) :]
+    merged = start("merged", lora=LORA, training={"learning_rate": 1e-2})
+    assert not (merged / "adapter_config.json").exists()
+    assert loss_of(merged, problems) < loss_of(demo_model, problems)
 
 
 @pytest.mark.parametrize(("lora", "accumulation"), [(None, 2), (LORA, 1)])
@@ -104,12 +94,6 @@ def test_a_generation_config_that_transformers_refuses_to_save_ends_no_start(sta
     odd, plain = (bytes_of(start(of.name, model=of, training={"max_steps": 1})) for of in (model, demo_model))
     for name in ("model.safetensors", "generation_config.json"):
         assert odd[name] == plain[name]
-
-
-def test_adapters_are_merged(start, demo_model, problems):
-    folder = start("start", lora=LORA, training={"learning_rate": 1e-2})
-    assert not (folder / "adapter_config.json").exists()
-    assert loss_of(folder, problems) < loss_of(demo_model, problems)
 
 
 def test_prompts_that_are_too_long_are_told(start, capsys):

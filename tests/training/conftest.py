@@ -173,25 +173,16 @@ def trained(demo_model, problems, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def given_completions(demo_model, problems) -> given.Completions:
-    return given.sample(demo_model, problems, SPEC["training"]["num_generations"], 16)
-
-
-@pytest.fixture(scope="session")
-def one_process(demo_model, problems, given_completions, tmp_path_factory) -> Path:
+def one_process(demo_model, problems, tmp_path_factory) -> Path:
     """Folder of `given.RUNS`, trained in this process."""
-    from trl import GRPOTrainer
-
     folder = tmp_path_factory.mktemp("one_process")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(GRPOTrainer, "_generate_single_turn", given.give(given_completions))
-        for name, spec in given.specs(1, spec_with).items():
-            train_run(job_of(spec, folder / name, demo_model, problems))
+    for name, spec in given.specs(1, spec_with).items():
+        train_run(job_of(spec, folder / name, demo_model, problems))
     return folder
 
 
 @pytest.fixture
-def two_processes(demo_model, problems, given_completions, tmp_path):
+def two_processes(demo_model, problems, tmp_path):
     """Train `given.RUNS` in two processes: `two_processes(launcher, packages, strategy, runs)` gives their folder.
 
     `launcher` is a module and its options, `packages` a folder of more packages for them.
@@ -201,7 +192,7 @@ def two_processes(demo_model, problems, given_completions, tmp_path):
         own = {} if strategy == "ddp" else {"strategy": strategy}
         specs = given.specs(2, spec_with)
         chosen = {str(tmp_path / name): canonical(specs[name] | own) for name in runs}
-        jobs = {"completions": given_completions, "model": str(demo_model), "problems": str(problems), "runs": chosen}
+        jobs = {"model": str(demo_model), "problems": str(problems), "runs": chosen}
         (tmp_path / "jobs.json").write_text(json.dumps(jobs))
         python = sys.executable if packages else forking_python()  # libraries look for packages at their import
         command = [python, "-m", *launcher, given.__file__, str(tmp_path / "jobs.json")]

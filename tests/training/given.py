@@ -1,4 +1,4 @@
-"""Runs on given completions, in this process or in several. They train on the same data and must have the same result.
+"""Runs to train in this process and in several. They generate the same completions and must have the same result.
 
 torchrun --nproc-per-node 2 tests/training/given.py JOBS.json
 """
@@ -20,8 +20,6 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 from transformers import TrainerCallback
-
-Completions = dict[str, list[list[int]]]
 
 SGD = {"optim": "sgd", "learning_rate": 0.3, "max_steps": 2}  # Adam makes much of gradients that are next to nothing
 LENGTH = {"function": "character_length", "parameters": {"target": 30}}
@@ -52,34 +50,6 @@ def specs(processes: int, spec_with: Callable[..., dict]) -> dict[str, dict]:
         changes["training"]["per_device_train_batch_size"] = BATCH // processes
         changes["processes"] = processes
     return {name: spec_with(**changes) for name, changes in runs.items()}
-
-
-def sample(model: Path, problems: Path, count: int, tokens: int) -> Completions:
-    """Completions of every problem by the model, cut after the end token, by the tokens of the prompt."""
-    from reward_ablation.models.load import load_model
-    from reward_ablation.sampling.tokenizer import load_tokenizer
-
-    tokenizer, policy = load_tokenizer(model), load_model(model)
-    torch.manual_seed(0)
-    completions = {}
-    for question in pd.read_parquet(problems).question:
-        prompt = tokenizer(question + "\n", return_tensors="pt")
-        rows = policy.generate(**prompt, do_sample=True, num_return_sequences=count, max_new_tokens=tokens)
-        rows = rows[:, prompt["input_ids"].size(1) :].tolist()
-        ends = [row.index(tokenizer.eos_token_id) + 1 if tokenizer.eos_token_id in row else tokens for row in rows]
-        completions[str(prompt["input_ids"][0].tolist())] = [row[:end] for row, end in zip(rows, ends, strict=True)]
-    return completions
-
-
-def give(completions: Completions) -> Callable:
-    """What takes the place of `GRPOTrainer._generate_single_turn`."""
-
-    def generate(trainer, prompt_ids, images, multimodal_fields, num_generations, has_tool_images=False):
-        first = trainer.accelerator.process_index * len(prompt_ids)
-        places = [(first + i) % num_generations for i in range(len(prompt_ids))]
-        return [completions[str(prompt)][place] for prompt, place in zip(prompt_ids, places, strict=True)], None
-
-    return generate
 
 
 def assert_same(one: Path, several: Path) -> None:
@@ -136,8 +106,6 @@ class KeepLiveRollouts(TrainerCallback):
 
 
 def main() -> None:
-    from trl import GRPOTrainer
-
     from reward_ablation.spec.run import RunSpec
     from reward_ablation.training.around.job import TrainingJob
     from reward_ablation.training.around.run import train_run
@@ -147,7 +115,6 @@ def main() -> None:
 
         deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # it would be compiled first
     jobs = json.loads(Path(sys.argv[1]).read_text())
-    GRPOTrainer._generate_single_turn = give(jobs["completions"])  # type: ignore[method-assign]
     for run, spec in jobs["runs"].items():
         inputs = (Path(jobs["model"]), Path(jobs["problems"]))
         train_run(TrainingJob(RunSpec.parse(spec), "code", *inputs, Path(run)), [KeepLiveRollouts(Path(run))])

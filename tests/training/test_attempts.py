@@ -1,17 +1,21 @@
-"""The record of each attempt: the steps that it trained, its time, its Slurm job, and what the study had declared."""
+"""What is recorded of each attempt: steps, time, Slurm job, what the study had declared; and its progress."""
 
 import json
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from reward_ablation.spec.run import Layout
+from reward_ablation.study.heartbeat import SAVING as IS_SAVING
+from reward_ablation.study.heartbeat import TRAINING, read_heartbeat
 from reward_ablation.study.primary import Contrast, Question
 from reward_ablation.study.standing import standing_at_begin
 from reward_ablation.system.files import write_json
 from reward_ablation.training.around.attempts import Attempt
 from reward_ablation.training.around.finish import run_record
+from reward_ablation.training.around.progress import ProgressCallback
 from reward_ablation.training.around.slurm_job import slurm_job
 
 from .interrupting import SAVING, StopAt, attempts
@@ -68,10 +72,8 @@ def test_a_slurm_job_is_told_by_its_environment(monkeypatch, capsys):
     ("changes", "told"),
     [
         ({"SLURM_GPUS": "h200:2,a100:1"}, {"gpus": 3}),  # of these, two may be on one node and one on the other
-        ({"SLURM_GPUS_ON_NODE": ""}, {"gpus": 0}),
         ({"SLURM_JOB_CPUS_PER_NODE": "72(x2),36"}, {"cpus": 180}),
         ({"SLURM_JOB_CPUS_PER_NODE": ""}, {"cpus": None}),
-        ({"SLURM_RESTART_COUNT": "2"}, {"restarts": 2}),
         # The controller's clock is ahead of the node's.
         ({"SLURM_JOB_START_TIME": "1795203499"}, {"start": 1795203499, "seconds_before": 0.0}),
     ],
@@ -105,3 +107,28 @@ def test_the_first_attempt_decides_what_stood_when_a_run_began(train, trained, t
     standing = {"declared": "2026-01-31T12:00:00Z", "runs_then": 0, "in_runs": True, "arms": {}}
     assert declared == {"primary": {second: standing}}
     assert standing_at_begin(trained()) is None  # a run without a study
+
+
+def test_each_step_has_a_line_and_the_heartbeat_the_first_of_them(capsys, tmp_path):
+    state = SimpleNamespace(max_steps=40, global_step=20, is_world_process_zero=True)
+    callback = ProgressCallback(["correctness"], tmp_path)
+    callback.on_train_begin(None, state, None)
+    assert capsys.readouterr().out == "train: 40 steps, from step 21\n"
+    found = read_heartbeat(tmp_path)
+    assert (found.doing, found.step, found.steps, found.reward) == (TRAINING, 20, 40, None)
+    state.global_step = 21
+    callback.on_log(None, state, None, {"loss": 0.1, "reward": -0.25, "rewards/correctness/mean": 0.5})
+    found = read_heartbeat(tmp_path)
+    assert (found.step, found.steps, found.reward) == (21, 40, -0.25)
+    assert found.seconds_per_step > 0
+    callback.on_log(None, state, None, {"loss": 0.1})  # a step on the same rollouts
+    line, other = capsys.readouterr().out.splitlines()
+    assert line.startswith("step 21/40: reward -0.250 (correctness 0.500), nan tokens, ")
+    assert other == "step 21/40: loss 0.1000"
+    state.global_step = 22
+    callback.on_log(None, state, None, {"loss": 0.1, "reward": 1.0})
+    assert read_heartbeat(tmp_path).step == 21  # no second file within some seconds
+    callback.on_step_end(None, state, SimpleNamespace(should_save=True))
+    assert (read_heartbeat(tmp_path).doing, read_heartbeat(tmp_path).step) == (IS_SAVING, 22)
+    callback.on_save(None, state, None)
+    assert read_heartbeat(tmp_path).doing == TRAINING

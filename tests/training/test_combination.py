@@ -125,12 +125,8 @@ def test_a_constant_schedule_trains_as_trl_does(train):
 
 
 OWN = """
-import numpy as np
-
 def mine(scores, groups, weights, state, *, step, names, keep=0.5, **more):
-    seen = state.get("seen", 0) + 1
-    centred = scores - np.nanmean(scores, axis=0)
-    return np.nan_to_num(centred) * weights, {"seen": seen}
+    return (scores - scores.mean(axis=0)) * weights, {"seen": state.get("seen", 0) + 1}
 
 def wrong(scores, groups, weights, state):
     return scores * float("nan"), {}

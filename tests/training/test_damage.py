@@ -22,11 +22,6 @@ from .interrupting import StopAt, attempts, digests
 KEEPING = {"training": {"save_strategy": "steps", "save_steps": 1}, "keep_models": 1}
 
 
-@pytest.fixture
-def whole(trained):
-    return digests(trained(**KEEPING))
-
-
 @pytest.fixture(scope="module")
 def unfinished(demo_model, problems, tmp_path_factory):
     """Folders of a run that was killed in its fourth step, and of one whose steps are all trained, and nothing else."""
@@ -63,24 +58,22 @@ def flip(path):
     path.write_bytes(content)
 
 
-class At(TrainerCallback):
-    """Does something to the work folder after a step, before its checkpoint."""
-
-    def __init__(self, step, what):
-        self.step, self.what = step, what
+class MoveAway(TrainerCallback):
+    """Moves the run after its third step, before its checkpoint."""
 
     def on_step_end(self, args, state, control, **kwargs):
-        if state.global_step == self.step:
-            self.what(Path(args.output_dir))
+        if state.global_step == 3:
+            run = Path(args.output_dir).parent
+            run.rename(run.parents[1] / "moved")
 
 
-def test_a_run_whose_rows_go_while_it_trains_does_not_end_without_them(train, whole, tmp_path):
+def test_a_run_whose_rows_go_while_it_trains_does_not_end_without_them(train, trained, tmp_path):
     run, moved = tmp_path / "run" / "seed0", tmp_path / "moved"
     with pytest.raises(StudyError, match=r"run/seed0/.work/parts/.*: was moved or deleted during the training; put b"):
-        train("run", callbacks=[At(3, lambda work: run.rename(moved))], **KEEPING)
+        train("run", callbacks=[MoveAway()], **KEEPING)
     shutil.rmtree(run)
     moved.rename(run)
-    assert digests(train("run", **KEEPING)) == whole
+    assert digests(train("run", **KEEPING)) == digests(trained(**KEEPING))
 
 
 @pytest.mark.parametrize(
@@ -94,7 +87,7 @@ def test_a_run_whose_rows_go_while_it_trains_does_not_end_without_them(train, wh
     ],
 )
 def test_what_is_damaged_is_set_aside_and_the_run_goes_on_from_before_it(
-    train, interrupted, whole, capsys, file, damage, goes_on_from, aside
+    train, trained, interrupted, capsys, file, damage, goes_on_from, aside
 ):
     damage(interrupted / file)
     with pytest.raises(KeyboardInterrupt):  # the folder of what is set aside goes with the finished run
@@ -104,14 +97,14 @@ def test_what_is_damaged_is_set_aside_and_the_run_goes_on_from_before_it(
     assert sorted(path.name for path in (interrupted / SET_ASIDE).glob("checkpoint*")) == aside
     run = train("run", **KEEPING)
     assert [attempt[0] for attempt in attempts(run)] == [0, goes_on_from, 2]
-    assert digests(run) == whole
+    assert digests(run) == digests(trained(**KEEPING))
 
 
-def test_a_damaged_end_gives_way_to_the_last_checkpoint(train, whole, without_end):
+def test_a_damaged_end_gives_way_to_the_last_checkpoint(train, trained, without_end):
     flip(without_end / WORK / FINAL / "model.safetensors")
     run = train("run", **KEEPING)
     assert attempts(run)[-1] == (3, 4, "done")
-    assert digests(run) == whole
+    assert digests(run) == digests(trained(**KEEPING))
 
 
 @pytest.mark.parametrize("left", ["no end", "nothing"])

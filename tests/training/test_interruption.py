@@ -15,8 +15,6 @@ from trl import GRPOTrainer
 from reward_ablation.study.live_rollouts import FILE, read_live_rollouts
 from reward_ablation.study.run_folder import WORK
 from reward_ablation.system.errors import StudyError
-from reward_ablation.training.around import saving_trainer
-from reward_ablation.training.around.checkpoints import seal
 from reward_ablation.training.around.interruption import Stopped
 from reward_ablation.training.around.run import why_halving_matters
 
@@ -86,16 +84,6 @@ def test_a_run_that_is_killed_goes_on_from_its_last_checkpoint_and_each_attempt_
     assert all(0 < attempt["start_seconds"] <= attempt["wall_seconds"] for attempt in record["attempts"])
 
 
-def test_a_stop_at_the_end_of_an_epoch_saves_once(train, monkeypatch):
-    sealed = []
-    monkeypatch.setattr(saving_trainer, "seal", lambda folder, *rest: (sealed.append(folder.name), seal(folder, *rest)))
-    training = {**HALF_OF_ALL, "save_strategy": "epoch"}
-    with pytest.raises(Stopped, match="step 2 of 4"):
-        train("run", training=training, callbacks=[SignalIn(2)])
-    assert sealed == ["checkpoint-2"]
-    assert attempts(train("run", training=training)) == [(0, 2, "SIGTERM"), (2, 4, "done")]
-
-
 def test_signals_have_their_meaning_back_after_a_run_and_one_at_the_last_step_lets_it_end(train):
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(Stopped, match="SIGINT"):
@@ -145,22 +133,6 @@ def test_out_of_memory_halves_the_micro_batch_and_nothing_else(train):
     assert found.learning_rate.tolist() == expected.learning_rate.tolist()
 
 
-SINGLE = {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 4}
-
-
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ({"training": {"loss_type": "bnpo"}}, "half of it would change the training, because loss_type bnpo and top_"),
-        ({"lora": LORA}, r"the training, because .*lora_dropout\.default has a dropout of 0\.1, which is drawn o"),
-        ({"training": SINGLE}, "memory does not hold a micro batch of 1, which cannot be halved; lower"),
-    ],
-)
-def test_a_micro_batch_that_cannot_be_halved_or_not_without_another_training_is_told(train, changes, told):
-    with pytest.raises(StudyError, match=told):
-        train("run", callbacks=[OutOfMemory(0, 1)], **changes)
-
-
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
@@ -174,7 +146,15 @@ def test_terms_of_the_loss_that_are_taken_over_micro_batches(settings, reason):
     assert why_halving_matters(SimpleNamespace(**{**none, "aux_loss_enabled": False, **settings})) == reason
 
 
-def test_a_generation_that_does_not_fit_is_told(train, monkeypatch):
+def test_what_cannot_be_halved_is_told(train, monkeypatch):
+    single = {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 4}
+    for changes, told in (
+        ({"training": single}, "memory does not hold a micro batch of 1, which cannot be halved; lower"),
+        ({"lora": LORA}, r"the training, because .*lora_dropout\.default has a dropout of 0\.1, which is drawn o"),
+    ):
+        with pytest.raises(StudyError, match=told):
+            train("run", callbacks=[OutOfMemory(0, 1)], **changes)
+
     def generate(self, prompts):
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
@@ -193,22 +173,17 @@ class Reader(TrainerCallback):
         self.seen[state.global_step] = list(read_live_rollouts(self.run))
 
 
-def test_finished_steps_can_be_read_and_none_twice(train, trained, problems, tmp_path):
-    training = {**SAVING, "num_iterations": 2}
+def test_rollouts_can_be_read_while_the_run_trains_and_after_a_kill(train, problems, tmp_path):
     first, second = (Reader(tmp_path / "run/seed0") for _ in range(2))
     with pytest.raises(KeyboardInterrupt):
-        train("run", training=training, callbacks=[first, StopAt(3)])
-    with (tmp_path / "run/seed0" / WORK / FILE).open("a") as file:
-        file.write('{"step": 4, "probl')
-    run = train("run", training=training, callbacks=[second])
-    whole = trained(training=training)
-    assert digests(run) == digests(whole)
-    rows = pq.read_table(run / "rollouts.parquet").to_pylist()
-    given = pq.read_table(problems).to_pylist()
-    texts = {problem["id"]: {"prompt": f"{problem['question']}\n", "gold": problem["answer"]} for problem in given}
-    expected = [row | texts[row["problem_id"]] for row in rows]
+        train("run", training=SAVING, callbacks=[first, StopAt(3)])
+    run = train("run", training=SAVING, callbacks=[second])
+    given = {row["id"]: row for row in pq.read_table(problems).to_pylist()}
+    expected = []
+    for row in pq.read_table(run / "rollouts.parquet").to_pylist():
+        problem = given[row["problem_id"]]
+        expected.append(row | {"prompt": f"{problem['question']}\n", "gold": problem["answer"]})
+    assert sorted(first.seen) + sorted(second.seen) == [1, 2, 3, 3, 4]
     for step, seen in {**first.seen, **second.seen}.items():
         assert seen == [row for row in expected if row["step"] <= step]
-    assert sorted(first.seen) + sorted(second.seen) == [1, 2, 3, 3, 4]
     assert not list(run.rglob(FILE))
-    assert not any("jsonl" in name for name in json.loads((run / "run.json").read_text())["files"])

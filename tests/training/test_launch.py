@@ -1,24 +1,35 @@
-"""The processes of a run: as many as its spec says. They stop together, and none is left behind."""
+"""The processes of a run and their GPUs: as many as its spec says. They stop together, and none is left behind."""
 
 import inspect
 import json
+import os
 import re
 import signal
 import subprocess
-import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import replace
 
 import psutil
 import pytest
 from torch.distributed.elastic.multiprocessing import api as elastic
 
+from reward_ablation.spec.run import Layout
+from reward_ablation.study.core_digest import training_digest
+from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK, RECORD, VLLM_LOG
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.exit_status import GOES_ON
+from reward_ablation.system.files import sha256, write_json
 from reward_ablation.system.locks import Held, take
-from reward_ablation.training.around.launch.launcher import accelerate_options, status_of
-from reward_ablation.training.around.launch.processes import srun_command
+from reward_ablation.training.__main__ import train
+from reward_ablation.training.around.launch.launcher import status_of
+from reward_ablation.training.around.launch.processes import check_installed, srun_command
+from stand_in_gpus import Machine
 
-from .conftest import spec_with
+from .conftest import job_of, spec_with
 from .interrupting import started, wait_for
+from .launch.stand_in_vllm import make_vllm
 
 JOB = {"SLURM_JOB_ID": "7", "SLURMD_NODENAME": "n1", "SLURM_JOB_NUM_NODES": "2"}
 
@@ -43,12 +54,17 @@ def test_nodes_that_are_not_there_are_told(environment, message):
         srun_command(2, environment)
 
 
-def test_ranks_follow_the_order_of_the_nodes():
-    environment = {"SLURM_NODEID": "1", "SLURM_LAUNCH_NODE_IPADDR": "10.0.0.7"}
-    options = accelerate_options(4, 2, 1234, environment=environment)
-    expected = {"--num_processes": "4", "--num_machines": "2", "--machine_rank": "1", "--rdzv_backend": "static"}
-    expected |= {"--main_process_ip": "10.0.0.7", "--main_process_port": "1234"}
-    assert dict(zip(options[1::2], options[2::2], strict=True)).items() >= expected.items()
+@pytest.mark.parametrize(
+    ("layout", "told"),
+    [
+        ({"processes": 2, "strategy": "zero2"}, r"^launch\.strategy: the package deepspeed is not installed"),
+        ({"vllm": {"mode": "colocate", "tensor_parallel_size": 1}}, r"^launch\.vllm: the package vllm is not"),
+    ],
+)
+def test_a_package_that_is_not_installed_is_told(layout, told, monkeypatch):
+    monkeypatch.setattr("reward_ablation.training.around.launch.processes.find_spec", lambda package: None)
+    with pytest.raises(StudyError, match=told):
+        check_installed(Layout(gpus=2, **layout))
 
 
 @pytest.mark.parametrize(
@@ -102,8 +118,114 @@ def test_processes_stop_together_at_a_signal_go_on_and_leave_none_behind_where_o
     assert (first["ended"], first["to_step"], second["from_step"]) == ("SIGTERM", int(told[1]), int(told[1]))
 
 
-def test_the_launcher_imports_no_more_than_it_starts_with():
-    """The processes that it starts import transformers and TRL side by side; it would do so before them."""
-    program = "import sys, reward_ablation.training.around.launch.launcher; print('transformers' in sys.modules)"
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert result.stdout == "False\n"
+#: What a run's own process ends with where it would begin to train.
+ENDS = "import of reward_ablation.training.around.run halted"
+
+#: A process of several leaves a mark and waits until all have: the first that ends has the launcher end the others.
+SITE = """
+import os, sys, time
+if "-m" in sys.orig_argv and sys.orig_argv[sys.orig_argv.index("-m") + 1] == "reward_ablation.training":
+    sys.modules["reward_ablation.training.around.run"] = None
+    if "RANK" in os.environ:
+        marks = [os.path.join(os.path.dirname(__file__), f"rank{n}") for n in range(int(os.environ["WORLD_SIZE"]))]
+        open(marks[int(os.environ["RANK"])], "w").close()
+        while not all(map(os.path.exists, marks)):
+            time.sleep(0.05)
+"""
+
+
+@pytest.fixture
+def machine(tmp_path):
+    """A machine with three GPUs."""
+    made = Machine(tmp_path / "machine", 3)
+    yield made
+    made.clear()
+
+
+@pytest.fixture
+def start(machine, command, tmp_path):
+    """Starts a run in `tmp_path / "run"`, which ends where training would begin, with a stand-in for vLLM."""
+    path = make_vllm(tmp_path / "packages")["PYTHONPATH"]
+    (tmp_path / "packages" / "sitecustomize.py").write_text(SITE)
+
+    def training(*options, **changes):
+        words = [*command(spec_with(**changes), tmp_path / "run"), *options]
+        return subprocess.Popen(words, env=machine.environment(PYTHONPATH=path), stderr=subprocess.PIPE, text=True)
+
+    return training
+
+
+def free(machine):
+    """Which of its GPUs nobody holds."""
+    found = []
+    for index, path in enumerate(machine.locks):
+        with suppress(Held):
+            take(path).release()
+            found.append(index)
+    return found
+
+
+def test_a_server_is_started_on_gpus_of_its_own(machine, start, demo_model, tmp_path):
+    run = tmp_path / "run"
+    with take(machine.locks[0]):
+        vllm = {"mode": "server", "gpus": 1, "tensor_parallel_size": 1}
+        process = start("--vllm-memory-percent", "85", "--vllm-sleep", "0", gpus=1, vllm=vllm)
+        said = process.communicate(timeout=120)[1]
+    assert process.returncode == 1
+    assert ENDS in said  # the training process beside the server
+    server = json.loads((run / "vllm.log").read_text().splitlines()[0])
+    assert server["gpus"] == "2"  # the last of the two that the run has claimed
+    assert server["arguments"][:2] == ["serve", str(demo_model)]
+    options = dict(zip(server["arguments"][2::2], server["arguments"][3::2], strict=False))
+    assert options["--gpu-memory-utilization"] == "0.85"
+    assert 16 < int(options["--max-model-len"]) < 100  # the longest prompt, and a completion
+    for lock in (*machine.locks, run / ".lock"):
+        take(lock).release()
+
+
+@pytest.mark.slow
+def test_a_launcher_and_its_processes_hold_the_gpus_to_their_end(machine, start):
+    process = start(gpus=2)
+    deadline = time.monotonic() + 300
+    while free(machine) != [2]:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    while (now_free := free(machine)) and process.poll() is None:
+        assert now_free == [2]
+        time.sleep(0.2)
+    assert ENDS in process.communicate()[1]  # what the launcher's processes say
+    assert free(machine) == [0, 1, 2]
+    assert machine.calls == 1  # they do not look for GPUs again
+
+
+def test_it_waits_for_a_process_that_trains_the_run_and_refuses_other_code_than_planned(
+    demo_model, problems, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setenv("WORLD_SIZE", "1")  # as some batch systems set it
+    job = job_of(spec_with(), tmp_path / "run", demo_model, problems)
+    threading.Timer(0.5, take(job.run_dir / LOCK).release).start()
+    with pytest.raises(StudyError, match="training code has changed since the workflow was started; start it again"):
+        train(job, nodes=1)
+    assert f"train: waiting for process {os.getpid()} on " in capsys.readouterr().err
+    assert not (job.run_dir / RECORD).exists()
+
+
+def test_a_launcher_of_the_user_s_own_is_refused(demo_model, problems, tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    told = "^launch: TORCHELASTIC_RUN_ID is set, by torchrun or accelerate; start the training command without a launch"
+    with pytest.raises(StudyError, match=told):
+        train(job_of(spec_with(processes=2), tmp_path / "run", demo_model, problems), nodes=1)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_finished_run_needs_no_server(demo_model, problems, tmp_path, capsys):
+    spec, run = spec_with(vllm={"mode": "server", "gpus": 1, "tensor_parallel_size": 1}), tmp_path / "run"
+    job = job_of(spec, run, demo_model, problems)
+    job = replace(job, code=training_digest(job.spec.functions))
+    made = {"seed": spec.pop("seed"), "spec": spec, "code": job.code, "files": {}}
+    inputs = {"model": sha256(demo_model / "model.json"), "problems": sha256(problems)}
+    write_json({**made, "inputs": inputs}, run / HIDDEN_RECORD)
+    assert train(job, nodes=1) == 0
+    assert capsys.readouterr().out == f"train: {run} is trained already; to train it again, delete the folder\n"
+    assert (run / RECORD).exists()  # as Snakemake wants it
+    assert not (run / VLLM_LOG).exists()

@@ -82,40 +82,33 @@ def assert_spread_is_of_the_rollouts(rows: list[dict], run: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_an_interrupted_run_goes_on_in_the_same_wandb_run(start, tmp_path):
-    if find_spec("wandb") is None and not PACKAGES.is_dir():
-        pytest.skip("W&B is not installed; `make test` does")
+def test_an_interrupted_run_goes_on_in_the_same_runs_of_wandb_and_trackio(start, tmp_path):
+    there = [name for name in ("wandb", "trackio") if find_spec(name) or (PACKAGES / name).is_dir()]
+    if not there:
+        pytest.skip("neither W&B nor Trackio is installed; `make test` installs W&B")
     run, plain = tmp_path / "mixed-0" / "seed0", tmp_path / "plain" / "seed0"
-    assert start(run, TRACKING, step=3) == 3
-    assert start(run, TRACKING) == 0
-    first, second = sorted((run / "wandb").glob("offline-run-*/*.wandb"))
-    assert first.name == second.name  # which has the run's id
-    for text in (*CONFIG, TRACKING["run_name"], "study", "mixed", "train/rewards/length/std"):
-        assert text.encode() in first.read_bytes()
+    tracking, folder = {**TRACKING, "report_to": there}, tmp_path / "trackio"
+    assert start(run, tracking, step=3, TRACKIO_DIR=str(folder)) == 3
+    assert start(run, tracking, TRACKIO_DIR=str(folder)) == 0
     assert attempts(run) == [(0, 3, "SIGTERM"), (3, 4, "done")]
+    if "wandb" in there:
+        first, second = sorted((run / "wandb").glob("offline-run-*/*.wandb"))
+        assert first.name == second.name  # which has the run's id
+        for text in (*CONFIG, TRACKING["run_name"], "study", "mixed", "train/rewards/length/std"):
+            assert text.encode() in first.read_bytes()
+    if "trackio" in there:
+        with closing(sqlite3.connect(folder / "study.db")) as database:
+            metrics = database.execute("SELECT run_name, metrics FROM metrics ORDER BY id").fetchall()
+            [(config,)] = database.execute("SELECT config FROM configs").fetchall()
+        assert {name for name, _ in metrics} == {TRACKING["run_name"]}
+        rows = [row for _, text in metrics if "train/reward" in (row := json.loads(text))]
+        assert [row["train/global_step"] for row in rows] == [1, 2, 3, 4]
+        assert_spread_is_of_the_rollouts(rows, run)
+        assert json.loads(config).items() >= {"_Group": "mixed", **CONFIG}.items()
     assert foreign_in(run) == []
     assert not any("wandb" in name for name in digests(run))
     assert start(plain, {}) == 0
-    assert digests(plain) == digests(run)  # neither the tracker nor the interruption changes anything
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_an_interrupted_run_goes_on_in_the_same_trackio_run(start, tmp_path):
-    pytest.importorskip("trackio", reason="Trackio is not installed")
-    run = tmp_path / "mixed-0" / "seed0"
-    tracking = {**TRACKING, "report_to": "trackio"}
-    assert start(run, tracking, step=3, TRACKIO_DIR=str(tmp_path / "trackio")) == 3
-    assert start(run, tracking, TRACKIO_DIR=str(tmp_path / "trackio")) == 0
-    with closing(sqlite3.connect(tmp_path / "trackio" / "study.db")) as database:
-        metrics = database.execute("SELECT run_name, metrics FROM metrics ORDER BY id").fetchall()
-        [(config,)] = database.execute("SELECT config FROM configs").fetchall()
-    assert {name for name, _ in metrics} == {TRACKING["run_name"]}
-    rows = [row for _, text in metrics if "train/reward" in (row := json.loads(text))]
-    assert [row["train/global_step"] for row in rows] == [1, 2, 3, 4]
-    assert_spread_is_of_the_rollouts(rows, run)
-    config = json.loads(config)
-    assert config.items() >= {"_Group": "mixed", **CONFIG}.items()
+    assert digests(plain) == digests(run)  # neither the trackers nor the interruption changes anything
 
 
 def test_tensorboard_gets_the_spread_and_the_result_stays(train, demo_model, problems, tmp_path, monkeypatch):

@@ -3,8 +3,6 @@
 import json
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from reward_ablation.analysis.training import rewards_by_step
@@ -13,7 +11,6 @@ from reward_ablation.rewards.arguments import OF_PROBLEMS, OF_TRAINER
 from reward_ablation.study.reward_files import file_digest
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
-from reward_ablation.training.around.parts import PartWriter, join_parts
 from reward_ablation.training.core.rollouts import EXTRA
 
 MINE = """
@@ -110,7 +107,9 @@ def test_a_reward_that_edits_its_arguments_and_draws_random_numbers_changes_only
 
 
 def test_what_rewards_log_for_each_completion_is_in_the_rollouts(train, trained, mine):
-    run = train("run", components={"format": mine("logs"), "length": mine("logs")}, weights={"length": 0})
+    own = {"format": mine("logs"), "length": mine("logs")}
+    # Each step has a part of its own, and the first one no column for what is logged.
+    run = train("run", components=own, weights={"length": 0}, training={"save_strategy": "steps", "save_steps": 1})
     rollouts = pd.read_parquet(run / "rollouts.parquet")
     assert rollouts.columns[-1] == EXTRA.name
     assert rollouts.extra.notna().tolist() == (rollouts.step % 2 == 0).tolist()
@@ -118,22 +117,6 @@ def test_what_rewards_log_for_each_completion_is_in_the_rollouts(train, trained,
         logged = {"letters": len(row.completion), "first": row.completion[:1] or None}
         assert json.loads(row.extra) == {"format": logged, "length": logged}
     assert EXTRA.name not in pd.read_parquet(trained() / "rollouts.parquet")
-
-
-def test_parts_with_and_without_logged_values_are_joined(tmp_path):
-    """As those of a run that goes on from a checkpoint, and of processes of which one has logged nothing."""
-    schema = pa.schema([("step", pa.int64())])
-    for process, logged in enumerate([None, '{"a": {"b": 1}}']):
-        writer = PartWriter(tmp_path, process)
-        for step in (1, 2):
-            extra = {EXTRA.name: [logged]} if logged and step == 2 else {}
-            writer.add("rollouts", pa.table({"step": [step], **extra}), step)
-        writer.flush()
-    join_parts(tmp_path, "rollouts", schema, tmp_path / "joined.parquet", EXTRA)
-    rows = [(row["step"], row[EXTRA.name]) for row in pq.read_table(tmp_path / "joined.parquet").to_pylist()]
-    assert rows == [(1, None), (1, None), (2, None), (2, '{"a": {"b": 1}}')]
-    join_parts(tmp_path, "rollouts", schema, tmp_path / "joined.parquet")
-    assert pd.read_parquet(tmp_path / "joined.parquet").columns.tolist() == ["step"]
 
 
 #: Columns of a user's file by its questions.

@@ -9,20 +9,7 @@ import pytest
 import torch
 from datasets import Dataset
 from torch import Tensor, nn
-from transformers import (
-    AutoModelForCausalLM,
-    CohereConfig,
-    Gemma2Config,
-    Gemma3TextConfig,
-    GPT2Config,
-    LlamaConfig,
-    MixtralConfig,
-    OPTConfig,
-    PhiConfig,
-    PreTrainedModel,
-    Qwen2Config,
-    Qwen3Config,
-)
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 from transformers.models.cohere import modeling_cohere
 from transformers.models.gemma2.modeling_gemma2 import Gemma2RMSNorm
 from transformers.models.gemma3.modeling_gemma3 import Gemma3RMSNorm
@@ -41,33 +28,35 @@ COMPONENTS = ["correctness", "format", "length"]
 WEIGHTS = {"correctness": 1.0, "format": 0.5, "length": 0.0}
 PROMPT, COMPLETION = 7, 9  # tokens, with padding
 SMALL = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4}
-GPT2 = {"n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 32}
+GROUPED = {**SMALL, "num_key_value_heads": 2}
+GPT2 = {"n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 32, "resid_pdrop": 0, "embd_pdrop": 0, "attn_pdrop": 0}
 OPT = {"hidden_size": 16, "ffn_dim": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "word_embed_proj_dim": 16}
 NO_SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}  # theirs are beyond a small vocabulary
 
-CONFIGS = {
-    "llama": lambda words: LlamaConfig(**SMALL, vocab_size=words, num_key_value_heads=2, tie_word_embeddings=True),
-    "qwen2": lambda words: Qwen2Config(**SMALL, vocab_size=words, num_key_value_heads=2, tie_word_embeddings=False),
-    "qwen3": lambda words: Qwen3Config(
-        **SMALL, vocab_size=words, num_key_value_heads=2, head_dim=4, tie_word_embeddings=False
-    ),
+#: Types of models and their settings.
+CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "llama": ("llama", {**GROUPED, "tie_word_embeddings": True}),
+    "qwen2": ("qwen2", {**GROUPED, "tie_word_embeddings": False}),
+    "qwen3": ("qwen3", {**GROUPED, "head_dim": 4, "tie_word_embeddings": False}),
     # Its norms of heads have weights of two dimensions.
-    "cohere": lambda words: CohereConfig(**SMALL, **NO_SPECIAL, vocab_size=words, use_qk_norm=True),
-    "torch's norm": lambda words: LlamaConfig(**SMALL, vocab_size=words, num_key_value_heads=2),
-    "gpt2": lambda words: GPT2Config(**GPT2, vocab_size=words, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0),
-    "gemma2": lambda words: Gemma2Config(**SMALL, vocab_size=words, num_key_value_heads=2, head_dim=4),
-    "gemma3": lambda words: Gemma3TextConfig(**SMALL, vocab_size=words, num_key_value_heads=2, head_dim=4),
-    "phi": lambda words: PhiConfig(**SMALL, vocab_size=words, resid_pdrop=0, embd_pdrop=0),
-    "opt": lambda words: OPTConfig(**OPT, vocab_size=words, dropout=0),
-    "mixtral": lambda words: MixtralConfig(**SMALL, vocab_size=words, num_key_value_heads=2, num_local_experts=2),
-    "dropout": lambda words: LlamaConfig(**SMALL, vocab_size=words, num_key_value_heads=2, attention_dropout=0.3),
+    "cohere": ("cohere", {**SMALL, **NO_SPECIAL, "use_qk_norm": True}),
+    "torch's norm": ("llama", GROUPED),
+    "gpt2": ("gpt2", GPT2),
+    "gemma2": ("gemma2", {**GROUPED, "head_dim": 4}),
+    "gemma3": ("gemma3_text", {**GROUPED, "head_dim": 4}),
+    "phi": ("phi", {**SMALL, "resid_pdrop": 0, "embd_pdrop": 0}),
+    "opt": ("opt", {**OPT, "dropout": 0}),
+    "mixtral": ("mixtral", {**GROUPED, "num_local_experts": 2}),
+    "dropout": ("llama", {**GROUPED, "attention_dropout": 0.3}),
 }
 
 
 def tiny_model(name: str, words: int) -> PreTrainedModel:
     """Random weights, biases and norms too, so that no gradient is there by chance."""
     torch.manual_seed(1)
-    model = AutoModelForCausalLM.from_config(CONFIGS[name](words), attn_implementation="sdpa").double()
+    kind, settings = CONFIGS[name]
+    config = AutoConfig.for_model(kind, vocab_size=words, **settings)
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa").double()
     if name == "mixtral":
         model.set_experts_implementation("eager")  # the other ones have no float64
     if name == "torch's norm":

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from reward_ablation.training.core.gradients import recorder, step
+from reward_ablation.training.core.gradients.projection import add_projection, offset_of
 from reward_ablation.training.core.gradients.recorder import layer_of
 
 from .conftest import COMPLETION, COMPONENTS, WEIGHTS, batch_of, remember
@@ -243,3 +244,28 @@ def test_whole_gradients(pair):
         for name, part in wanted.items():
             found = one.ours._gradients.whole[name][k].view(part.shape)
             assert (found - part).abs().max() < LIMIT * max(1e-3, float(part.abs().max())), name
+
+
+def vectors(count, size, seed=0):
+    return torch.randn(count, size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("kind", ["dense", "outer products", "few large columns"])
+def test_error_is_that_of_a_count_sketch(kind):
+    """Root mean square error of an inner product below 1.5 |a||b| / sqrt(size), also for gradients of low rank."""
+    errors = []
+    for seed in range(40):
+        values = vectors(2, 300 * 128, seed)
+        if kind == "outer products":
+            left, right = vectors(2, 300, seed), vectors(1, 128, seed + 1)
+            values = (left[:, :, None] * right[:, None, :]).flatten(1)
+        if kind == "few large columns":
+            values.view(2, 300, 128)[:, :, :3] *= 30
+        sums = torch.zeros(2, 509, dtype=torch.float64)
+        for part in torch.arange(values.size(1)).chunk(seed % 3 + 1):
+            add_projection(sums, values[:, part], int(part[0]), offset_of(f"weight {seed}"))
+        norms = values.norm(dim=1)
+        errors.append(float((sums[0] @ sums[1] - values[0] @ values[1]) / (norms[0] * norms[1])))
+    errors = torch.tensor(errors)
+    assert errors.square().mean().sqrt() < 1.5 / 509**0.5
+    assert errors.mean().abs() < 3 * errors.std() / len(errors) ** 0.5

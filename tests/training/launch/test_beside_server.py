@@ -56,28 +56,6 @@ print("trains", json.dumps({"pids": [os.getpid(), child.pid], "gpus": gpus, "dir
 time.sleep(600)
 """
 
-#: The run's own launcher of two processes, of another module than the training's; each takes its time to save.
-LAUNCHER = """
-import sys
-from reward_ablation.training.around.launch import launcher
-options = launcher.accelerate_options
-launcher.accelerate_options = lambda *given: [*options(*given), "--module", "rank"]
-sys.argv = ["launcher", "--processes", "2"]
-launcher.main()
-"""
-RANK = """
-import os, signal, sys, time
-rank, told = os.environ["RANK"], []
-for number in (signal.SIGTERM, signal.SIGINT):
-    signal.signal(number, lambda number, frame: told.append(number))
-print(f"rank {rank} trains\\n", end="", flush=True)
-while not told:
-    time.sleep(0.05)
-time.sleep(2)
-print(f"rank {rank} saved\\n", end="", flush=True)
-sys.exit(75)
-"""
-
 
 class Supervised:
     """A supervisor that has been started, and what it and its processes have printed."""
@@ -219,23 +197,6 @@ def test_training_that_misses_its_server_is_not_at_fault(supervise, tmp_path):
     code = f"import json, os, sys; os.kill(json.loads(open({log!r}).readline())['pid'], 9); sys.exit(1)"
     said = supervise(code).ends(GOES_ON)
     assert "error: launch.vllm: the vLLM server was ended by SIGKILL" in said.splitlines()[-1]
-
-
-def test_a_signal_to_every_process_lets_all_of_a_run_s_processes_save(supervise, tmp_path):
-    """As at a job's end: the launcher of several processes gets the signal from the system and from two guardians."""
-    (tmp_path / "packages" / "rank.py").write_text(RANK)
-    started = supervise(LAUNCHER, ACCELERATE_USE_CPU="true")
-    for rank in (0, 1):
-        wait_for(f"rank {rank} trains", started.log, started.process)
-    supervisor = psutil.Process(started.process.pid)
-    servers = started.servers()
-    everyone = [supervisor, *supervisor.children(recursive=True)]
-    for process in everyone:
-        with suppress(psutil.NoSuchProcess):  # the server's are quick
-            process.terminate()
-    said = started.ends(GOES_ON)
-    assert sorted(re.findall(r"rank \d saved", said)) == ["rank 0 saved", "rank 1 saved"], said
-    assert gone([*(process.pid for process in everyone[1:]), *servers])
 
 
 def test_a_signal_while_it_starts_is_the_end(supervise):
