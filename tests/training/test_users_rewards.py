@@ -47,7 +47,7 @@ def changes(completions, tests, about, **columns):
 def writes(completions, question, *, file: str, **columns):
     with open(file, "a") as lines:
         for row in zip(question, *(columns[name] for name in ("tests", "about", "points", "answer"))):
-            lines.write(json.dumps(row) + "\n")
+            lines.write(json.dumps(row) + "\\n")
     return [float(len(value)) for value in columns["tests"]]
 
 def logs(completions, trainer_state, log_extra, **columns):
