@@ -27,13 +27,12 @@ def judged(demo_model, problems, tmp_path):
     template = tmp_path / "judge.txt"
     template.write_text("{question} {completion}")
 
-    def judged(url, arm, change=lambda: None):
+    def judged(url, arm):
         parameters = {"model": "judge-1", "template": str(template), "endpoint": url, "retries": 0}
         divided = divide("judge", parameters, tmp_path)
         component = {"function": "judge", "parameters": divided.deciding, "contents": divided.contents}
         spec = spec_with(components={"helpful": component}, weights={"helpful": 1}, training={"max_steps": STEPS})
         folder = tmp_path / "results" / "runs" / arm / "seed0"
-        change()
         train_run(job_of(spec, folder, demo_model, problems, parameters={"helpful": divided.others}))
         return folder
 
@@ -75,11 +74,6 @@ def test_a_run_whose_endpoint_was_gone_asks_only_what_was_not_answered(judged, t
     with endpoint(by_length) as server:
         whole = judged(server.url, "b")
     assert sha256(resumed / "rollouts.parquet") == sha256(whole / "rollouts.parquet")
-
-
-def test_a_template_that_has_changed_is_refused(judged, tmp_path):
-    with pytest.raises(StudyError, match=r"template: .*judge\.txt has changed since the workflow was started"):
-        judged("http://127.0.0.1:9/v1", "a", change=lambda: (tmp_path / "judge.txt").write_text("{completion}"))
 
 
 @pytest.fixture

@@ -7,8 +7,6 @@ import re
 import signal
 import subprocess
 import threading
-import time
-from contextlib import suppress
 from dataclasses import replace
 
 import psutil
@@ -118,61 +116,29 @@ def test_processes_stop_together_at_a_signal_go_on_and_leave_none_behind_where_o
     assert (first["ended"], first["to_step"], second["from_step"]) == ("SIGTERM", int(told[1]), int(told[1]))
 
 
-#: What a run's own process ends with where it would begin to train.
-ENDS = "import of reward_ablation.training.around.run halted"
-
-#: A process of several leaves a mark and waits until all have: the first that ends has the launcher end the others.
+#: Ends a run's own process where it would begin to train.
 SITE = """
-import os, sys, time
+import sys
 if "-m" in sys.orig_argv and sys.orig_argv[sys.orig_argv.index("-m") + 1] == "reward_ablation.training":
     sys.modules["reward_ablation.training.around.run"] = None
-    if "RANK" in os.environ:
-        marks = [os.path.join(os.path.dirname(__file__), f"rank{n}") for n in range(int(os.environ["WORLD_SIZE"]))]
-        open(marks[int(os.environ["RANK"])], "w").close()
-        while not all(map(os.path.exists, marks)):
-            time.sleep(0.05)
 """
 
 
-@pytest.fixture
-def machine(tmp_path):
-    """A machine with three GPUs."""
-    made = Machine(tmp_path / "machine", 3)
-    yield made
-    made.clear()
-
-
-@pytest.fixture
-def start(machine, command, tmp_path):
-    """Starts a run in `tmp_path / "run"`, which ends where training would begin, with a stand-in for vLLM."""
+def test_a_server_is_started_on_gpus_of_its_own(command, demo_model, tmp_path):
+    """On a machine with three stand-in GPUs, of which one is taken, and with a stand-in for vLLM."""
+    run, machine = tmp_path / "run", Machine(tmp_path / "machine", 3)
     path = make_vllm(tmp_path / "packages")["PYTHONPATH"]
     (tmp_path / "packages" / "sitecustomize.py").write_text(SITE)
-
-    def training(*options, **changes):
-        words = [*command(spec_with(**changes), tmp_path / "run"), *options]
-        return subprocess.Popen(words, env=machine.environment(PYTHONPATH=path), stderr=subprocess.PIPE, text=True)
-
-    return training
-
-
-def free(machine):
-    """Which of its GPUs nobody holds."""
-    found = []
-    for index, path in enumerate(machine.locks):
-        with suppress(Held):
-            take(path).release()
-            found.append(index)
-    return found
-
-
-def test_a_server_is_started_on_gpus_of_its_own(machine, start, demo_model, tmp_path):
-    run = tmp_path / "run"
-    with take(machine.locks[0]):
-        vllm = {"mode": "server", "gpus": 1, "tensor_parallel_size": 1}
-        process = start("--vllm-memory-percent", "85", "--vllm-sleep", "0", gpus=1, vllm=vllm)
-        said = process.communicate(timeout=120)[1]
-    assert process.returncode == 1
-    assert ENDS in said  # the training process beside the server
+    spec = spec_with(gpus=1, vllm={"mode": "server", "gpus": 1, "tensor_parallel_size": 1})
+    words = [*command(spec, run), "--vllm-memory-percent", "85", "--vllm-sleep", "0"]
+    try:
+        with take(machine.locks[0]):
+            how = {"env": machine.environment(PYTHONPATH=path), "capture_output": True, "text": True, "timeout": 120}
+            result = subprocess.run(words, **how)
+    finally:
+        machine.clear()
+    assert result.returncode == 1
+    assert "import of reward_ablation.training.around.run halted" in result.stderr  # the process beside the server
     server = json.loads((run / "vllm.log").read_text().splitlines()[0])
     assert server["gpus"] == "2"  # the last of the two that the run has claimed
     assert server["arguments"][:2] == ["serve", str(demo_model)]
@@ -181,21 +147,6 @@ def test_a_server_is_started_on_gpus_of_its_own(machine, start, demo_model, tmp_
     assert 16 < int(options["--max-model-len"]) < 100  # the longest prompt, and a completion
     for lock in (*machine.locks, run / ".lock"):
         take(lock).release()
-
-
-@pytest.mark.slow
-def test_a_launcher_and_its_processes_hold_the_gpus_to_their_end(machine, start):
-    process = start(gpus=2)
-    deadline = time.monotonic() + 300
-    while free(machine) != [2]:
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-    while (now_free := free(machine)) and process.poll() is None:
-        assert now_free == [2]
-        time.sleep(0.2)
-    assert ENDS in process.communicate()[1]  # what the launcher's processes say
-    assert free(machine) == [0, 1, 2]
-    assert machine.calls == 1  # they do not look for GPUs again
 
 
 def test_it_waits_for_a_process_that_trains_the_run_and_refuses_other_code_than_planned(

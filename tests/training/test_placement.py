@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerFast
 
 from reward_ablation.models.demo import build_tokenizer
 from reward_ablation.rewards.grading.extraction import extract
-from reward_ablation.training.core.placement import MARKED, answer_span, answer_tokens, place, token_weights
+from reward_ablation.training.core.placement import MARKED, answer_span, answer_tokens, token_weights
 
 
 @pytest.mark.parametrize(
@@ -130,9 +130,3 @@ def test_weights_of_a_completion_have_mean_one():
     ):
         rows = token_weights(placement, [ids, ids[:3]], 11, tokenizer)  # the second is cut off before its answer
         assert rows.tolist() == [[*weights, 0.0, 0.0], of_cut + [0.0] * 8]  # padding follows, and gets nothing
-
-
-def test_placing_keeps_the_mean_over_a_completions_tokens():
-    weights = {"a": torch.tensor([[1.0, 1, 1, 0]]), "b": torch.tensor([[0.0, 0, 3, 0]])}
-    placed = place(torch.tensor([[0.5, -1.0]]), ["a", "b"], weights)
-    assert placed.tolist() == [[[0.5, 0.0], [0.5, 0.0], [0.5, -3.0], [0.0, 0.0]]]

@@ -1,4 +1,4 @@
-"""Private parts of TRL that we rely on and whose change no run without vLLM and no other test would show."""
+"""The private parts of TRL that the trainers, `lm_head.py` and `track` use: if one changes, a test names it."""
 
 import inspect
 import re
@@ -8,7 +8,7 @@ from transformers import Trainer
 from trl import GRPOTrainer
 from trl.generation.vllm_client import VLLMClient
 from trl.generation.vllm_generation import VLLMGeneration
-from trl.trainer import grpo_trainer
+from trl.trainer import grpo_trainer, utils
 
 SOURCE = inspect.getsource(GRPOTrainer)
 VLLM = inspect.getsource(VLLMGeneration)
@@ -17,6 +17,24 @@ LOSS = inspect.getsource(GRPOTrainer._compute_loss)
 TURN = inspect.getsource(GRPOTrainer._generate_single_turn)
 PREPARE = inspect.getsource(GRPOTrainer._prepare_inputs)
 FORWARD = "_get_per_token_logps_and_entropies"
+
+
+OVERRIDDEN = {
+    "_calculate_rewards": "inputs prompts completions completion_ids_list",
+    "_generate_and_score_completions": "inputs",
+    "_compute_loss": "model inputs",
+    "_prepare_inputs": "generation_batch",
+    "training_step": "model inputs num_items_in_batch",
+    "_save_checkpoint": "model trial",
+    "_generate": "prompts",
+    "_tokenize_prompts": "prompts",
+    "_get_train_sampler": "dataset",
+}
+
+
+@pytest.mark.parametrize("method", OVERRIDDEN)
+def test_overridden_methods_take_the_same_arguments(method):
+    assert [*inspect.signature(getattr(GRPOTrainer, method)).parameters] == ["self", *OVERRIDDEN[method].split()]
 
 
 @pytest.mark.parametrize(
@@ -35,6 +53,11 @@ FORWARD = "_get_per_token_logps_and_entropies"
         (PREPARE, "shuffle_sequence_dict"),
         (PREPARE, "if self._step % generate_every == 0 or self._buffered_inputs is None"),
         (PREPARE, "inputs = self._buffered_inputs[self._step % self.args.steps_per_generation]"),
+        # The fused head is one function looked up by name, and keeps for its backward pass what we read.
+        (inspect.getsource(utils.add_fused_lm_head), "_ChunkedLogProbFunction.apply("),
+        (inspect.getsource(utils._ChunkedLogProbFunction), "ctx.save_for_backward(hidden, weight, bias, targets, log"),
+        # Checkpoints lie where we seal them.
+        (inspect.getsource(Trainer._save_checkpoint), 'f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"'),
         # vLLM is asked as we seed its requests, and sent weights as we merge them.
         (VLLM, "self.llm.generate(vllm_prompts, sampling_params=sampling_params"),
         (VLLM, "self.vllm_client.generate("),

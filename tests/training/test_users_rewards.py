@@ -9,12 +9,11 @@ from reward_ablation.analysis.training import rewards_by_step
 from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.rewards.arguments import OF_PROBLEMS, OF_TRAINER
 from reward_ablation.study.reward_files import file_digest
-from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
 from reward_ablation.training.core.rollouts import EXTRA
 
 MINE = """
-import json, random, numpy, torch
+import random, numpy, torch
 
 SEEN = set()
 
@@ -24,9 +23,6 @@ def unscored_at_first(prompts, completions, trainer_state, **kwargs):
     if trainer_state.global_step < 2:
         return [None] * len(completions)
     return [None, *(float(len(text)) for text in completions[1:])]
-
-def nan_at_the_second_step(completion_ids, trainer_state, **kwargs):
-    return [float("nan") if trainer_state.global_step else 1.0 for _ in completion_ids]
 
 def cuts(prompts, completions, completion_ids, trainer_state, **columns):
     for place in range(len(completions)):
@@ -38,17 +34,12 @@ def cuts(prompts, completions, completion_ids, trainer_state, **columns):
     random.random(), numpy.random.rand(), torch.rand(1)
     return [float(len(text)) for text in completions]
 
-def changes(completions, tests, about, **columns):
+def changes(completions, tests, about, points, **columns):
+    scores = [len(test) + what["size"][0] + point for test, what, point in zip(tests, about, points)]
     for test, what in zip(tests, about):
         test.append("changed")
-        what["changed"] = True
-    return [float(len(test)) for test in tests]
-
-def writes(completions, question, *, file: str, **columns):
-    with open(file, "a") as lines:
-        for row in zip(question, *(columns[name] for name in ("tests", "about", "points", "answer"))):
-            lines.write(json.dumps(row) + "\\n")
-    return [float(len(value)) for value in columns["tests"]]
+        what.clear()
+    return scores
 
 def logs(completions, trainer_state, log_extra, **columns):
     if trainer_state.global_step % 2:
@@ -64,8 +55,8 @@ def mine(tmp_path):
     file = tmp_path / "mine.py"
     file.write_text(MINE)
 
-    def component(function, **parameters):
-        return {"function": f"{file}:{function}", "parameters": parameters, "code": file_digest(file, tmp_path)}
+    def component(function):
+        return {"function": f"{file}:{function}", "parameters": {}, "code": file_digest(file, tmp_path)}
 
     return component
 
@@ -84,12 +75,6 @@ def test_batches_without_a_score_train_on_and_are_counted(train, mine, capsys):
     counts = table.groupby("quantity")["unscored"].apply(list)
     assert counts["format"] == counts["length"] == counts["total"] == [8, 8, 1, 1]
     assert counts["correctness"] == [0, 0, 0, 0]
-
-
-def test_a_score_that_is_nan_ends_the_run_in_one_line(train, mine):
-    told = r"^components\.length: at step 2, problem word_problems/train/.*the score is nan"
-    with pytest.raises(StudyError, match=told):
-        train("run", components={"length": mine("nan_at_the_second_step")})
 
 
 def test_a_reward_that_edits_its_arguments_and_draws_random_numbers_changes_only_its_own_scores(train, mine):
@@ -119,40 +104,18 @@ def test_what_rewards_log_for_each_completion_is_in_the_rollouts(train, trained,
     assert EXTRA.name not in pd.read_parquet(trained() / "rollouts.parquet")
 
 
-#: Columns of a user's file by its questions.
-ROWS = {
-    f"How many are {number} eggs?": {
-        "tests": [f"assert f() == {number}"] * (number % 3),
-        "about": {"size": {"eggs": number}} if number % 2 else {"other": [None, number]},
-        "points": number / 4,
-        "instructions": [{"id": "punctuation:no_comma"}, {"id": "startend:quotation", "kwargs": {}}],
-    }
-    for number in range(1, 9)
-}
-
-
-def test_components_get_lists_objects_and_numbers_as_they_are_in_the_file(train, mine, tmp_path):
-    data, seen, prepared = tmp_path / "mine.jsonl", tmp_path / "seen.jsonl", tmp_path / "train.parquet"
-    data.write_text("\n".join(json.dumps({"question": question, **row}) for question, row in ROWS.items()))
-    columns = {name: name for name in ("tests", "about", "points", "instructions")}
-    source = {"source": "file", "path": str(data), "columns": columns}
-    prepare(PrepareSpec.model_validate({"source": source, "golds": False}), "train", prepared)
-    components = {
-        "correctness": {"function": "instructions", "parameters": {"partial": True}},
-        "format": mine("changes"),
-        "length": mine("writes", file=str(seen)),
-    }
-    run = train("run", problems=prepared, components=components, weights={"length": 0}, training={"max_steps": 2})
-    lines = [json.loads(line) for line in seen.read_text().splitlines()]
-    assert len(lines) == 16
-    for question, *values in lines:  # not as the other component has changed its own
-        row = ROWS[question]
-        assert values == [row["tests"], row["about"], row["points"], None]
-    rollouts = pd.read_parquet(run / "rollouts.parquet")
-    tests = (rollouts.problem_id.str.removeprefix("file/mine/").astype(int) + 1) % 3
-    assert rollouts.score_format.tolist() == (tests + 1).tolist()
-    assert rollouts.score_length.tolist() == tests.tolist()
-    assert rollouts.score_correctness.tolist() == [
-        ((1 if "," not in text else 0) + (len(text.strip()) > 1 and text.strip()[0] == text.strip()[-1] == '"')) / 2
-        for text in rollouts.completion
+def test_each_component_gets_lists_objects_and_numbers_as_they_are_in_the_file(train, mine, tmp_path):
+    rows = [
+        {"question": f"How many are {n} eggs?", "tests": ["f()"] * (n % 3), "about": {"size": [n]}, "points": n / 4}
+        for n in range(8)
     ]
+    data, prepared = tmp_path / "mine.jsonl", tmp_path / "train.parquet"
+    data.write_text("\n".join(map(json.dumps, rows)))
+    source = {"source": "file", "path": str(data), "columns": {name: name for name in ("tests", "about", "points")}}
+    prepare(PrepareSpec.model_validate({"source": source, "golds": False}), "train", prepared)
+    components = {"correctness": mine("changes"), "format": mine("changes")}
+    run = train("run", problems=prepared, components=components, training={"max_steps": 2})
+    rollouts = pd.read_parquet(run / "rollouts.parquet")
+    number = rollouts.problem_id.str.removeprefix("file/mine/").astype(int)
+    assert rollouts.score_correctness.tolist() == (number % 3 + number + number / 4).tolist()
+    assert rollouts.score_format.tolist() == rollouts.score_correctness.tolist()

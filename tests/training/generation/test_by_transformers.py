@@ -85,23 +85,6 @@ def test_a_models_own_settings_change_no_rollout_and_nothing_is_left_behind(demo
     assert "generate" not in vars(adapted)
 
 
-def test_rows_that_have_ended_leave_and_a_prompt_runs_once_for_its_group(model, config, prompts):
-    group = {name: values.repeat_interleave(4, 0) for name, values in prompts.items()}
-    config = GenerationConfig(**{**config.to_dict(), "eos_token_id": list(range(5, 300, 4))})
-    rows, rollouts = {True: [], False: []}, {}
-    for whole in rows:
-        hook = model.register_forward_pre_hook(
-            lambda _, __, named, whole=whole: rows[whole].append(len(named["input_ids"])), with_kwargs=True
-        )
-        with own_draws(model, config, list(range(8)), whole):
-            rollouts[whole] = model.generate(**group, generation_config=config).tolist()
-        hook.remove()
-    assert rollouts[False] == rollouts[True]
-    assert set(rows[True]) == {8}
-    assert rows[False][0] == 2
-    assert rows[False][-1] < 8
-
-
 def test_what_looks_at_the_whole_batch_gets_it(demo_model):
     model, plain = load_model(demo_model), SimpleNamespace(generation_kwargs=None)
     assert not must_stay_whole(model, plain)

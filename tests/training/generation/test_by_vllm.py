@@ -62,13 +62,6 @@ def test_a_server_is_sent_one_request_a_completion_and_answers_come_back_in_orde
     assert output["logprobs"] == [[seed] for seed in seeds]
 
 
-def test_another_number_of_seeds_is_no_silent_mistake():
-    with pytest.raises(ValueError, match="longer than"):
-        seeded_engine(print, [1, 2])(["a"], Parameters())
-    with pytest.raises(ValueError, match="2 seeds for 1"):
-        seeded_client(print, [1, 2])([[1]], 1)
-
-
 def test_a_model_that_vllm_would_not_sample_from_as_it_is_trained_is_refused(demo_model):
     def trainer(**changes):
         config = LoraConfig(**{"r": 2, "target_modules": "all-linear", **changes}, task_type="CAUSAL_LM")

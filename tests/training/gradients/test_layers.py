@@ -9,7 +9,7 @@ from transformers.models.t5.modeling_t5 import T5LayerNorm
 
 from reward_ablation.system.errors import StudyError
 from reward_ablation.training.core.gradients.layers import _kind_of
-from reward_ablation.training.core.gradients.recorder import Recorder, layer_of
+from reward_ablation.training.core.gradients.recorder import Recorder
 
 from . import conftest
 from .conftest import batch_of
@@ -83,19 +83,6 @@ def test_a_trial_leaves_the_layer_and_random_numbers_alone(layer):
     assert torch.equal(torch.get_rng_state(), state)
     assert not {"weight", "alpha", "bias"} & layer.__dict__.keys()
     assert all(torch.equal(value, before[name]) for name, value in layer.state_dict().items())
-
-
-@pytest.mark.parametrize(
-    ("parameter", "layer"),
-    [
-        ("model.embed_tokens.weight", "embed_tokens"),
-        ("transformer.h.3.mlp.c_fc.weight", "layers.3"),  # GPT-2's name of a block
-        ("base_model.model.model.layers.2.mlp.up_proj.lora_A.default.weight", "layers.2"),
-        ("base_model.model.lm_head.lora_B.default.weight", "lm_head"),
-    ],
-)
-def test_layer_of(parameter, layer):
-    assert layer_of(parameter) == layer
 
 
 def step(pair):
