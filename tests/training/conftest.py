@@ -93,24 +93,19 @@ def changed_model(model: Path, folder: Path, generation: dict) -> Path:
     return fetched(LocalModel(source="local", path=str(source)), folder / "model")
 
 
-def record_files(model: Path) -> None:
-    """Write the files as they are now into the model's record."""
-    from reward_ablation.models.check import file_table
-
-    record = json.loads((model / "model.json").read_text())
-    record["files"] = {name: each for name, each in file_table(model).items() if name != "model.json"}
-    (model / "model.json").write_text(json.dumps(record))
-
-
 def model_of_type(kind: str, demo_model: Path, folder: Path, **settings) -> Path:
     """A model of another type with random weights, and the demo model's tokenizer."""
     from transformers import AutoConfig, AutoModelForCausalLM
+
+    from reward_ablation.models.check import file_table
 
     shutil.copytree(demo_model, folder, ignore=shutil.ignore_patterns("config.json"))
     tokens = {"eos_token_id": 1, "bos_token_id": 1, "pad_token_id": 0}
     config = AutoConfig.for_model(kind, vocab_size=400, **tokens, **settings)
     AutoModelForCausalLM.from_config(config).save_pretrained(folder)
-    record_files(folder)
+    record = json.loads((folder / "model.json").read_text())
+    record["files"] = {name: each for name, each in file_table(folder).items() if name != "model.json"}
+    (folder / "model.json").write_text(json.dumps(record))
     return folder
 
 

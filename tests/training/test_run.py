@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from pathlib import Path
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -17,12 +16,10 @@ from reward_ablation.system.files import sha256
 from reward_ablation.training.around import run as run_module
 from reward_ablation.training.around.checks import check_trainer
 
-from .conftest import changed_model, job_of, record_files, spec_with
+from .conftest import changed_model, job_of, spec_with
 from .interrupting import digests
 
 LORA = {"r": 4, "lora_alpha": 8, "lora_dropout": 0.1, "target_modules": "all-linear"}
-#: A method that looks ahead.
-AHEAD = {"combine": {"method": "upgrad", "parameters": {}, "gram": "same_step"}}
 
 
 def weights_of(run):
@@ -175,15 +172,6 @@ def test_problems_that_no_epoch_reaches_are_told(train, capsys):
     assert "left out" not in capsys.readouterr().out
 
 
-def test_a_chat_template_without_a_system_turn_is_refused_when_a_run_starts(train, tmp_path, demo_model):
-    """The model may have been fetched before the study got its system text."""
-    model = Path(shutil.copytree(demo_model, tmp_path / "model"))
-    (model / "chat_template.jinja").write_text("user: {{ messages[-1].content }}")
-    record_files(model)
-    with pytest.raises(StudyError, match=r"the chat template drops the system text \(prompt.system\); 'user: "):
-        train("run", model=model, prompt={"chat": True, "system": "be brief"})
-
-
 @pytest.mark.parametrize("disabled", [True, False])
 def test_disable_dropout_switches_off_dropout_that_is_a_function(demo_model, problems, tmp_path, capsys, disabled):
     model = shutil.copytree(demo_model, tmp_path / "model")
@@ -215,28 +203,18 @@ def test_training_gives_the_template_the_study_s_date_and_tells_of_a_chat_that_e
         check_trainer(trainer, "zero2")
 
 
-#: Changes of the spec, and the line with which a run of it ends before it trains.
-REFUSED = [
-    (
-        {"training": {"per_device_train_batch_size": 128, "num_generations": 2}},
-        r"takes 64 problems at once, and .*train\.parquet has 32; add problems",
-    ),
-    ({"gpus": 1}, "this machine shows no GPU"),
-    ({"training": {"num_generations": 3}}, r"^training: TRL's GRPOConfig refuses these settings: .*divisible"),
-    ({"processes": 2}, "the number of the run's processes must be 2, but is 1; start the training"),
-    ({"lora": {**LORA, "target_modules": ["q_proj", "v_prj"]}}, r"^lora.target_modules: v_prj: the model"),
-    ({**AHEAD, "training": {"generation_batch_size": 16}}, "same_step uses the gradients of one step's completions"),
-    ({**AHEAD, "training": {"num_iterations": 2}}, "same_step uses the gradients of one step's completions"),
-]
-
-
-@pytest.mark.parametrize(("changes", "told"), REFUSED)
-def test_what_cannot_be_trained_is_one_line(train, changes, told):
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"gpus": 1}, "this machine shows no GPU"),
+        ({"processes": 2}, "the number of the run's processes must be 2, but is 1; start the training"),
+    ],
+)
+def test_what_a_run_lacks_is_one_line(train, changes, told):
     if "gpus" in changes and torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
-    with pytest.raises(StudyError, match=told) as refused:
+    with pytest.raises(StudyError, match=told):
         train("run", **changes)
-    assert "\n" not in str(refused.value)
 
 
 def test_bfloat16_measures_what_float32_does_within_its_precision(train, monkeypatch):
