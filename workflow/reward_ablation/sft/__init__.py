@@ -1,1 +1,1 @@
-"""The supervised start: where the config has `sft`, the base model learns demonstrations before any run starts."""
+"""The supervised start: the base model learns demonstrations before any run starts."""
