@@ -1,7 +1,4 @@
-"""Record of a run's attempts: which steps each attempt trained, on which hardware, for how long, and how it ended.
-
-An attempt is one start of the training command that trains.
-"""
+"""Record of a run's attempts, its starts that trained: which steps, on which hardware, how long, and how they ended."""
 
 from __future__ import annotations
 

@@ -25,10 +25,7 @@ SAME_DISTRIBUTION: dict[str, tuple] = {
 
 
 class GapWatch:
-    """Stops a run if several generations in a row were not sampled from the present weights.
-
-    With some settings of TRL's config, vLLM cuts off improbable tokens and TRL does not. Then no gap stops the run.
-    """
+    """Stops a run after several generations with a gap, unless the settings have vLLM cut off improbable tokens."""
 
     def __init__(self, settings: Mapping[str, Any]):
         # Whether a setting sets the distributions apart.

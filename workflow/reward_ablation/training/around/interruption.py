@@ -29,10 +29,7 @@ class Stopped(Exception):
 
 
 class Interruption(TrainerCallback):
-    """Saves a checkpoint and stops at the end of the step in which a reason to stop came up, except the last step.
-
-    All processes of a run stop at the same step, although a signal may reach only one.
-    """
+    """Saves and stops after the step in which a reason came up, the same in all processes; never in the last step."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ):
         self.end = end_of_job(environment)

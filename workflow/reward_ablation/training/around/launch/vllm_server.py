@@ -285,10 +285,7 @@ def _without_proxy(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _watch(trainer: Popen, server: Popen, signals: Signals, plan: ServerPlan) -> int:
-    """Wait for the end of the training; return its exit status.
-
-    A signal to all processes of a job also reaches the server and ends it. The training then gets time to save.
-    """
+    """The training's exit status, once it ended. If a signal also ended the server, it gets time to save."""
     missed: float | None = None  # when we noticed the server's end
     while trainer.poll() is None:
         if missed is None and server.poll() is not None:

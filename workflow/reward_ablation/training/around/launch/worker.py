@@ -23,10 +23,7 @@ def is_worker() -> bool:
 
 
 def refuse_other_launchers() -> None:
-    """Refuse to run under somebody else's launcher, or with variables by which accelerate changes how it trains.
-
-    Each process of a launcher would start all processes of the run.
-    """
+    """Refuse others' launchers, whose processes would each start all of the run, and accelerate's variables."""
     if is_worker():
         return
     for name in sorted(os.environ):
