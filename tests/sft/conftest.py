@@ -30,7 +30,6 @@ def demo_model(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def problems(tmp_path_factory) -> Path:
-    """32 problems: two epochs of the four steps."""
     return make_problems(tmp_path_factory.mktemp("problems") / "sft.parquet")
 
 
@@ -44,10 +43,8 @@ def start(demo_model, problems, tmp_path):
         spec = copy.deepcopy(SPEC)
         for key, value in changes.items():
             spec[key] = {**spec[key], **value} if key == "training" else value
-        whole = SftSpec.read(spec)
-        folder = tmp_path / name / "base-01234567"
-        work = tmp_path / name / "work"
-        demonstrations = read_demonstrations(problems, whole)
+        whole, folder = SftSpec.read(spec), tmp_path / name / "base-01234567"
+        demonstrations, work = read_demonstrations(problems, whole), tmp_path / name / "work"
         fine_tune(whole, model, problems, demonstrations, work, folder / "model.json", tuple(callbacks))
         return folder
 

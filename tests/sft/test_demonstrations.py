@@ -22,33 +22,24 @@ def test_rows_take_the_templates_in_turn():
 
 
 @pytest.mark.parametrize(
-    ("solution", "shown"),
+    ("solution", "template", "shown"),
     [
-        ("She has 9*8=<<9*8=72>>72 eggs.\n#### 72", "She has 9*8=72 eggs."),
-        ("one\ntwo\n#### 1,200 ", "one\ntwo"),
-        ("one\r\n#### 72\r\n", "one"),
-        ("#### 72", ""),  # no working
-        ("no mark, and #### in the midst", "no mark, and #### in the midst"),
-        ("#### first\nthen more", "#### first\nthen more"),
+        ("She has 9*8=<<9*8=72>>72 eggs.\r\n#### 1,200 ", "<{working}>", "<She has 9*8=72 eggs.>"),
+        ("#### 72", "<{working}>", "<>"),
+        ("#### in the midst\nthen more", "<{working}>", "<#### in the midst\nthen more>"),
+        ("write {answer} or {solution}", "{solution}", "write {answer} or {solution}"),
     ],
 )
-def test_the_working_is_a_solution_without_its_answer(solution, shown):
-    row = {"id": "a", "answer": "72", "solution": solution}
-    assert completions_of([row], ["<think>{working}</think>"]) == [f"<think>{shown}</think>"]
+def test_a_solution_is_shown_whole_or_without_its_answer_and_has_no_placeholders(solution, template, shown):
+    assert completions_of([{"id": "a", "answer": "72", "solution": solution}], [template]) == [shown]
 
 
-def test_what_a_solution_says_is_no_placeholder():
-    row = {"id": "a", "answer": "1", "solution": "write {answer} here, or {solution}"}
-    assert completions_of([row], ["{solution}"]) == ["write {answer} here, or {solution}"]
-
-
-@pytest.mark.parametrize("solution", [None, "", " \n"])
+@pytest.mark.parametrize("solution", [None, " \n"])
 def test_a_row_without_a_solution_is_told_by_its_id(solution):
     rows = [ROWS[0], {"id": "mine/7", "answer": "7", "solution": solution}]
-    with pytest.raises(StudyError, match="mine/7 has no solution"):
-        completions_of(rows, ["{solution}"])
-    with pytest.raises(StudyError, match="mine/7 has no solution"):
-        completions_of(rows, ["{working}: {answer}"])
+    for template in ("{solution}", "{working}: {answer}"):
+        with pytest.raises(StudyError, match="mine/7 has no solution"):
+            completions_of(rows, [template])
     assert completions_of(rows, ["{solution}", "{answer}"]) == ["it is 0", "7"]
 
 
@@ -59,8 +50,8 @@ def tokenizer(tiny_model):
     return tokenizer
 
 
-@pytest.mark.parametrize("prompt", [Prompt(chat=False, template="{question}\n12"), Prompt(), Prompt(system="Think.")])
-@pytest.mark.parametrize("completion", ["34 is it", "34 is it<end>", "\n345"])
+@pytest.mark.parametrize("prompt", [Prompt(chat=False, template="{question}\n12"), Prompt(system="Think.")])
+@pytest.mark.parametrize("completion", ["34 is it", "34 is it<end>"])
 def test_prompts_are_grpos_and_the_end_token_comes_once(tokenizer, prompt, completion):
     r"""Also where prompt and completion would share a token: 12 and 34 as one text are the number 1234."""
     prompts = [render_prompt(question, prompt) for question in ("What is 12?", "And 345, then?")]

@@ -51,6 +51,13 @@ def spec_with(**changes) -> dict:
     return arm_spec(**spec)
 
 
+def train_run(*arguments) -> None:
+    """`run.train_run`, whose import takes seconds."""
+    from reward_ablation.training.around import run
+
+    run.train_run(*arguments)
+
+
 def job_of(spec: dict, run: Path, model: Path, problems: Path, **surroundings) -> TrainingJob:
     """A run to train in this process."""
     return TrainingJob(RunSpec.read(spec, "spec"), "code", model, problems, run, **surroundings)
@@ -63,45 +70,42 @@ def training_command(spec: dict, run: Path, model: Path, problems: Path, python:
     return [*command, "--model", str(model), "--problems", str(problems), "--run-dir", str(run)]
 
 
-def make_model(folder: Path) -> Path:
-    """A demo model after a short warm start: it writes words and numbers, and ends some completions."""
+def fetched(model, folder: Path) -> Path:
+    """Fetch a model into a folder."""
     from reward_ablation.models.fetch import fetch
 
-    fetch(DemoModel(samples=300, steps=40), folder / "model.json")
+    fetch(model, folder / "model.json")
     return folder
+
+
+def make_model(folder: Path) -> Path:
+    """A demo model after a short warm start: it writes words and numbers, and ends some completions."""
+    return fetched(DemoModel(samples=300, steps=40), folder)
 
 
 def changed_model(model: Path, folder: Path, generation: dict) -> Path:
     """Fetch a copy of a model with more in its generation config, which alone names the end token."""
-    from reward_ablation.models.fetch import fetch
-
     source = shutil.copytree(model, folder / "source")
     (source / "model.json").unlink()
     for name, changes in (("generation_config.json", generation), ("tokenizer_config.json", {"eos_token": None})):
         settings = {**json.loads((source / name).read_text()), **changes}
         (source / name).write_text(json.dumps({key: value for key, value in settings.items() if value is not None}))
-    fetch(LocalModel(source="local", path=str(source)), folder / "model/model.json")
-    return folder / "model"
-
-
-def record_files(model: Path) -> None:
-    """Write the files as they are now into the model's record."""
-    from reward_ablation.models.check import file_table
-
-    record = json.loads((model / "model.json").read_text())
-    record["files"] = {name: each for name, each in file_table(model).items() if name != "model.json"}
-    (model / "model.json").write_text(json.dumps(record))
+    return fetched(LocalModel(source="local", path=str(source)), folder / "model")
 
 
 def model_of_type(kind: str, demo_model: Path, folder: Path, **settings) -> Path:
     """A model of another type with random weights, and the demo model's tokenizer."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
+    from reward_ablation.models.check import file_table
+
     shutil.copytree(demo_model, folder, ignore=shutil.ignore_patterns("config.json"))
     tokens = {"eos_token_id": 1, "bos_token_id": 1, "pad_token_id": 0}
     config = AutoConfig.for_model(kind, vocab_size=400, **tokens, **settings)
     AutoModelForCausalLM.from_config(config).save_pretrained(folder)
-    record_files(folder)
+    record = json.loads((folder / "model.json").read_text())
+    record["files"] = {name: each for name, each in file_table(folder).items() if name != "model.json"}
+    (folder / "model.json").write_text(json.dumps(record))
     return folder
 
 
@@ -138,7 +142,6 @@ def forked(demo_model, problems):
 @pytest.fixture
 def train(demo_model, problems, tmp_path):
     """Train a run in this process: `train(name, **changes of the spec)` gives its folder."""
-    from reward_ablation.training.around.run import train_run
 
     def run(name: str, callbacks=(), problems=problems, model=demo_model, **changes) -> Path:
         folder = tmp_path / name / "seed0"
@@ -151,8 +154,6 @@ def train(demo_model, problems, tmp_path):
 @pytest.fixture(scope="session")
 def trained(demo_model, problems, tmp_path_factory):
     """`trained(**changes of the spec)` is the folder of an undisturbed run, trained once and only to be read."""
-    from reward_ablation.training.around.run import train_run
-
     folders: dict[str, Path] = {}
 
     def run(**changes) -> Path:
@@ -167,27 +168,16 @@ def trained(demo_model, problems, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def given_completions(demo_model, problems) -> given.Completions:
-    return given.sample(demo_model, problems, SPEC["training"]["num_generations"], 16)
-
-
-@pytest.fixture(scope="session")
-def one_process(demo_model, problems, given_completions, tmp_path_factory) -> Path:
+def one_process(demo_model, problems, tmp_path_factory) -> Path:
     """Folder of `given.RUNS`, trained in this process."""
-    from trl import GRPOTrainer
-
-    from reward_ablation.training.around.run import train_run
-
     folder = tmp_path_factory.mktemp("one_process")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(GRPOTrainer, "_generate_single_turn", given.give(given_completions))
-        for name, spec in given.specs(1, spec_with).items():
-            train_run(job_of(spec, folder / name, demo_model, problems))
+    for name, spec in given.specs(1, spec_with).items():
+        train_run(job_of(spec, folder / name, demo_model, problems))
     return folder
 
 
 @pytest.fixture
-def two_processes(demo_model, problems, given_completions, tmp_path):
+def two_processes(demo_model, problems, tmp_path):
     """Train `given.RUNS` in two processes: `two_processes(launcher, packages, strategy, runs)` gives their folder.
 
     `launcher` is a module and its options, `packages` a folder of more packages for them.
@@ -197,14 +187,12 @@ def two_processes(demo_model, problems, given_completions, tmp_path):
         own = {} if strategy == "ddp" else {"strategy": strategy}
         specs = given.specs(2, spec_with)
         chosen = {str(tmp_path / name): canonical(specs[name] | own) for name in runs}
-        jobs = {"completions": given_completions, "model": str(demo_model), "problems": str(problems), "runs": chosen}
+        jobs = {"model": str(demo_model), "problems": str(problems), "runs": chosen}
         (tmp_path / "jobs.json").write_text(json.dumps(jobs))
         python = sys.executable if packages else forking_python()  # libraries look for packages at their import
         command = [python, "-m", *launcher, given.__file__, str(tmp_path / "jobs.json")]
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(filter(None, [packages, os.environ.get("PYTHONPATH")])),
-        }
+        paths = os.pathsep.join(filter(None, [packages, os.environ.get("PYTHONPATH")]))
+        environment = {**os.environ, "PYTHONPATH": paths}
         result = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
         assert result.returncode == 0, result.stderr
         return tmp_path

@@ -1,4 +1,4 @@
-"""Runs on given completions, in this process or in several. They train on the same data and must have the same result.
+"""Runs to train in this process and in several. They generate the same completions and must have the same result.
 
 torchrun --nproc-per-node 2 tests/training/given.py JOBS.json
 """
@@ -18,26 +18,21 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from safetensors.numpy import load_file
 from transformers import TrainerCallback
-
-Completions = dict[str, list[list[int]]]
 
 SGD = {"optim": "sgd", "learning_rate": 0.3, "max_steps": 2}  # Adam makes much of gradients that are next to nothing
 LENGTH = {"function": "character_length", "parameters": {"target": 30}}
 #: Changes of the spec of each run. Where there is a KL term, a placement, or an older model's rollouts, gradients are
 #: measured in backward passes of their own.
 RUNS: dict[str, dict[str, Any]] = {
-    "one_pass": {"training": SGD, "gradients": {"whole": [1]}},
-    "accumulation": {"training": {**SGD, "loss_type": "grpo", "gradient_accumulation_steps": 2}},
+    "one_pass": {"training": {**SGD, "loss_type": "grpo"}, "gradients": {"whole": [1]}},
     "many_passes": {
         "components": {"correctness": {**LENGTH, "placement": "last_token"}},
         "training": {**SGD, "beta": 0.1, "num_iterations": 2, "epsilon": 0.05, "gradient_accumulation_steps": 2},
         "gradients": {"whole": [2]},
     },
-    "combined": {
-        "training": SGD,
-        "combine": {"method": "drw", "parameters": {"mu": 1e-2}, "gram": "averaged"},
-    },
+    "combined": {"training": SGD, "combine": {"method": "drw", "parameters": {"mu": 1e-2}, "gram": "averaged"}},
     "combined_ahead": {
         "training": {**SGD, "gradient_accumulation_steps": 2},
         "combine": {"method": "upgrad", "parameters": {}, "gram": "same_step"},
@@ -57,34 +52,6 @@ def specs(processes: int, spec_with: Callable[..., dict]) -> dict[str, dict]:
     return {name: spec_with(**changes) for name, changes in runs.items()}
 
 
-def sample(model: Path, problems: Path, count: int, tokens: int) -> Completions:
-    """Completions of every problem by the model, cut after the end token, by the tokens of the prompt."""
-    from reward_ablation.models.load import load_model
-    from reward_ablation.sampling.tokenizer import load_tokenizer
-
-    tokenizer, policy = load_tokenizer(model), load_model(model)
-    torch.manual_seed(0)
-    completions = {}
-    for question in pd.read_parquet(problems).question:
-        prompt = tokenizer(question + "\n", return_tensors="pt")
-        rows = policy.generate(**prompt, do_sample=True, num_return_sequences=count, max_new_tokens=tokens)
-        rows = rows[:, prompt["input_ids"].size(1) :].tolist()
-        ends = [row.index(tokenizer.eos_token_id) + 1 if tokenizer.eos_token_id in row else tokens for row in rows]
-        completions[str(prompt["input_ids"][0].tolist())] = [row[:end] for row, end in zip(rows, ends, strict=True)]
-    return completions
-
-
-def give(completions: Completions) -> Callable:
-    """What takes the place of `GRPOTrainer._generate_single_turn`."""
-
-    def generate(trainer, prompt_ids, images, multimodal_fields, num_generations, has_tool_images=False):
-        first = trainer.accelerator.process_index * len(prompt_ids)
-        places = [(first + i) % num_generations for i in range(len(prompt_ids))]
-        return [completions[str(prompt)][place] for prompt, place in zip(prompt_ids, places, strict=True)], None
-
-    return generate
-
-
 def assert_same(one: Path, several: Path) -> None:
     """Two runs measured and trained the same, but for rounding."""
     keys = ["step", "layer", "definition", "component_a", "component_b"]
@@ -99,42 +66,32 @@ def assert_same(one: Path, several: Path) -> None:
     names = sorted(path.name for path in one.glob("gradients_step_*.npz"))
     assert names == sorted(path.name for path in several.glob("gradients_step_*.npz"))
     for name in names:
-        _assert_same_arrays(np.load(one / name), np.load(several / name))
+        wanted, found = np.load(one / name), np.load(several / name)
+        assert wanted.files == found.files
+        for array in wanted.files:
+            assert np.abs(wanted[array] - found[array]).max() < 2e-5 * np.abs(wanted[array]).max(), array
     assert _norms(several) == pytest.approx(_norms(one), rel=1e-5)
-    from safetensors.numpy import load_file
-
     weights, others = (load_file(run / "model/model.safetensors") for run in (one, several))
     assert all(np.abs(weights[name] - others[name]).max() < 1e-6 for name in weights)
 
 
 def assert_same_rollouts(one: Path, several: Path) -> None:
     """Two runs generated the same completions, and scored them alike."""
-    keys = ["step", "problem_id", "rollout"]
-    first, second = (
-        pd.read_parquet(run / "rollouts.parquet").set_index(keys).sort_index().filter(regex="completion|score_|tokens")
-        for run in (one, several)
-    )
-    pd.testing.assert_frame_equal(first, second)
+    keys, compared = ["step", "problem_id", "rollout"], "completion|score_|tokens"
+    tables = (pd.read_parquet(run / "rollouts.parquet").set_index(keys).sort_index() for run in (one, several))
+    pd.testing.assert_frame_equal(*(table.filter(regex=compared) for table in tables))
 
 
 def assert_shares_are_the_training_gradient(run: Path, step: int) -> None:
     """The shares add up to the gradient whose norm the optimiser logs."""
-    rows = pd.read_parquet(run / "gradients.parquet").query(
-        "step == @step and layer == 'all' and definition == 'share'"
-    )
+    wanted = "step == @step and layer == 'all' and definition == 'share'"
+    rows = pd.read_parquet(run / "gradients.parquet").query(wanted)
     square = (rows["dot"] * np.where(rows.component_a == rows.component_b, 1, 2)).sum()
     assert square**0.5 == pytest.approx(_norms(run)[step - 1], rel=1e-5)
 
 
 def _norms(run: Path) -> list[float]:
     return pd.read_parquet(run / "metrics.parquet").grad_norm.tolist()
-
-
-def _assert_same_arrays(first, second) -> None:
-    assert first.files == second.files
-    for name in first.files:
-        assert first[name].shape == second[name].shape
-        assert np.abs(first[name] - second[name]).max() < 2e-5 * np.abs(first[name]).max(), name
 
 
 class KeepLiveRollouts(TrainerCallback):
@@ -149,8 +106,6 @@ class KeepLiveRollouts(TrainerCallback):
 
 
 def main() -> None:
-    from trl import GRPOTrainer
-
     from reward_ablation.spec.run import RunSpec
     from reward_ablation.training.around.job import TrainingJob
     from reward_ablation.training.around.run import train_run
@@ -160,7 +115,6 @@ def main() -> None:
 
         deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # it would be compiled first
     jobs = json.loads(Path(sys.argv[1]).read_text())
-    GRPOTrainer._generate_single_turn = give(jobs["completions"])  # type: ignore[method-assign]
     for run, spec in jobs["runs"].items():
         inputs = (Path(jobs["model"]), Path(jobs["problems"]))
         train_run(TrainingJob(RunSpec.parse(spec), "code", *inputs, Path(run)), [KeepLiveRollouts(Path(run))])

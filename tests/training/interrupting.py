@@ -37,8 +37,7 @@ class SignalIn(TrainerCallback):
     """Send this process a signal in the midst of a step."""
 
     def __init__(self, step: int, number: int = signal.SIGTERM):
-        self.step = step
-        self.number = number
+        self.step, self.number = step, number
 
     def on_pre_optimizer_step(self, args, state, control, **kwargs):
         if state.global_step + 1 == self.step:
@@ -79,10 +78,9 @@ def digests(run: Path) -> dict[str, str]:
 
 def attempts(run: Path) -> list[tuple[int, int, str]]:
     """First and last step of each attempt, and how it ended; the last step of a killed one is not known, -1."""
-    record = json.loads((run / "run.json").read_text())
     return [
         (attempt["from_step"], -1 if attempt["ended"] == "killed" else attempt["to_step"], attempt["ended"])
-        for attempt in record["attempts"]
+        for attempt in json.loads((run / "run.json").read_text())["attempts"]
     ]
 
 

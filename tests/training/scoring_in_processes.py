@@ -52,21 +52,18 @@ def main() -> None:
     rows = ROWS // state.num_processes
     here = slice(state.process_index * rows, (state.process_index + 1) * rows)
     groups = WholeGroups(GROUP)
-    completions, told = TEXTS[here], {}
+    columns, told = {"completions": TEXTS[here], "problem_id": PROBLEMS[here]}, {}
     for function in (ranked, partly_logged, failing, logging_too_little):
-        extra, metrics = {}, []
+        outcome = told[function.__name__] = {"extra": {}, "metrics": []}
         of_process = {
             "trainer_state": "of this process",
-            "log_extra": extra.__setitem__,
-            "log_metric": lambda name, value, metrics=metrics: metrics.append(name),
+            "log_extra": outcome["extra"].__setitem__,
+            "log_metric": lambda name, value, metrics=outcome["metrics"]: metrics.append(name),
         }
-        outcome = {"extra": extra, "metrics": metrics}
         try:
-            columns = {"completions": completions, "problem_id": PROBLEMS[here]}
             outcome["scores"] = groups.scoring(function)(**columns, **of_process)
         except ValueError as error:
             outcome["error"] = f"{type(error).__name__}: {error}"
-        told[function.__name__] = outcome
     Path(sys.argv[1], f"{state.process_index}.json").write_text(json.dumps(told))
     state.wait_for_everyone()  # a process that ends first would close the others' connections
     state.destroy_process_group()

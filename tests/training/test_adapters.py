@@ -15,8 +15,6 @@ def lora(names):
     ("section", "names", "message"),
     [
         ("lora", ["q_proj", "v_prj"], r"v_prj: the model has no such layer; write .* down_proj, .*q_proj.*, or all-l"),
-        ("sft.lora", ["proj"], "proj: the model has no such layer"),  # the end of a name
-        ("lora", "q_prj", "peft refuses it: Target modules q_prj not found"),
         ("lora", "(", "peft refuses it: missing"),  # no pattern
         ("sft.lora", ["q_proj", "input_layernorm"], "peft refuses it: Target module Qwen2RMSNorm"),
         ("lora", ".*(q_proj|lm_head)", "matches the head, and TRL trains no adapter of it"),

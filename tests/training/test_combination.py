@@ -10,7 +10,7 @@ from safetensors.numpy import load_file
 
 from reward_ablation.combination.methods.upgrad import upgrad
 from reward_ablation.combination.of_run import products
-from reward_ablation.system.errors import StudyError
+from reward_ablation.system.files import sha256
 
 from .conftest import SPEC
 from .given import assert_shares_are_the_training_gradient
@@ -22,10 +22,7 @@ COMPONENTS = {"correctness": LENGTHS}
 
 #: Methods with a state, and those that go by Gram matrices, which are a state of the run.
 STATES = {
-    "lagrangian": {
-        "parameters": {"at_least": {"length": 0.9}, "step_size": 0.5},
-        "components": ["length"],
-    },
+    "lagrangian": {"parameters": {"at_least": {"length": 0.9}, "step_size": 0.5}, "components": ["length"]},
     "ctwa": {"parameters": {"step_size": 0.5}},
     "drw": {"gram": "previous", "parameters": {"mu": 1e-3}},
     "upgrad": {"gram": "averaged"},
@@ -47,7 +44,7 @@ TWICE = {"num_iterations": 2, "gradient_accumulation_steps": 2}
 
 #: A method's own state with a Gram matrix, one beside buffered batches, and the state of the same step.
 SHORT = [("drw", {}), ("lagrangian", TWICE), ("pcgrad", {})]
-LONG = [*((method, {}) for method in STATES if method not in ("drw", "pcgrad")), ("mgda", TWICE)]
+LONG = [("ctwa", {}), ("upgrad", {}), ("mgda", TWICE)]
 
 
 @pytest.mark.parametrize(
@@ -65,22 +62,12 @@ def test_an_interrupted_run_ends_in_the_same_bytes(train, trained, method, train
     assert weights_of(whole).groupby("component").weight.nunique().max() > 1
 
 
-def test_the_update_is_the_sum_of_the_reweighted_gradients(train):
-    run = train("run", **combine("upgrad", gram="previous"))
-    rows = pd.read_parquet(run / "gradients.parquet")
-    rows = rows[(rows.layer == "all") & (rows.component_a == rows.component_b)].set_index(["step", "component_a"])
-    alone, share = (rows[rows.definition == name].norm_a for name in ("alone", "share"))
-    weights = weights_of(run).set_index(["step", "component"]).weight
-    assert share.to_numpy() == pytest.approx((weights.abs() * alone).loc[share.index].to_numpy(), rel=1e-4)
-    for step in (1, 4):
-        assert_shares_are_the_training_gradient(run, step)
-    rollouts = pd.read_parquet(run / "rollouts.parquet")
-    assert rollouts.advantage.to_numpy() == pytest.approx(rollouts.filter(like="advantage_").sum(axis=1), abs=1e-6)
-
-
-def test_the_same_step_is_measured_before_its_weights_are_decided(train):
-    training = {"gradient_accumulation_steps": 2, "per_device_train_batch_size": 8, "max_steps": 2}
-    run = train("run", **combine("upgrad", gram="same_step"), training=training)
+@pytest.mark.parametrize("placement", ["all_tokens", "last_token"])
+def test_the_same_step_is_measured_before_its_weights_are_decided(train, placement):
+    training = {"gradient_accumulation_steps": 2, "max_steps": 2}
+    own = combine("upgrad", gram="same_step")
+    own["components"] = {"correctness": {**LENGTHS, "placement": placement}}
+    run = train("run", **own, training=training)
     rows = pd.read_parquet(run / "gradients.parquet")
     weights = weights_of(run)
     assert (weights.gram_step == weights.step).all()
@@ -97,14 +84,6 @@ def test_the_same_step_is_measured_before_its_weights_are_decided(train):
     assert rollouts.advantage.to_numpy() == pytest.approx(rollouts.filter(like="advantage_").sum(axis=1), abs=1e-6)
 
 
-def test_placed_advantages_follow_the_method(train):
-    own = combine("upgrad", gram="same_step")
-    own["components"] = {"correctness": {**LENGTHS, "placement": "last_token"}}
-    run = train("run", **own, training={"max_steps": 2})
-    for step in (1, 2):
-        assert_shares_are_the_training_gradient(run, step)
-
-
 def test_a_component_of_weight_0_takes_part_where_a_parameter_names_it(train):
     weights = {"correctness": 1, "format": 0, "length": 0}
     own = combine("schedule", parameters={"length": {"0": 0.0, "3": 1.0}}, components=["length"])
@@ -117,13 +96,10 @@ def test_a_component_of_weight_0_takes_part_where_a_parameter_names_it(train):
 
 
 def test_a_tracked_component_changes_nothing(train):
-    own = combine("upgrad", gram="averaged")
-    few = {"weights": {"correctness": 1, "format": 0, "length": 1}, **own}
-    tracked = {"function": "keyword_steps", "parameters": {}}
-    with_it = {**few, "components": {**COMPONENTS, "tracked": tracked}, "weights": {**few["weights"], "tracked": 0}}
-    runs = train("without", **few), train("with", **with_it)
-    one, other = (load_file(run / "model/model.safetensors") for run in runs)
-    assert all((one[name] == other[name]).all() for name in one)
+    weights, own = {"format": 0, "length": 1}, combine("upgrad", gram="averaged")
+    with_it = {**own, "components": {**COMPONENTS, "tracked": {"function": "keyword_steps", "parameters": {}}}}
+    runs = train("without", weights=weights, **own), train("with", weights={**weights, "tracked": 0}, **with_it)
+    assert len({sha256(run / "model/model.safetensors") for run in runs}) == 1
     pd.testing.assert_frame_equal(*map(weights_of, runs))
 
 
@@ -138,15 +114,8 @@ def test_a_constant_schedule_trains_as_trl_does(train):
 
 
 OWN = """
-import numpy as np
-
 def mine(scores, groups, weights, state, *, step, names, keep=0.5, **more):
-    seen = state.get("seen", 0) + 1
-    centred = scores - np.nanmean(scores, axis=0)
-    return np.nan_to_num(centred) * weights, {"seen": seen}
-
-def wrong(scores, groups, weights, state):
-    return scores * float("nan"), {}
+    return (scores - scores.mean(axis=0)) * weights, {"seen": state.get("seen", 0) + 1}
 """
 
 
@@ -157,5 +126,3 @@ def test_a_users_own_method(train, tmp_path):
     assert rows.weight.isna().all()
     assert (rows.advantage_rms > 0).any()
     assert "combine" in json.loads((run / "run.json").read_text())["spec"]
-    with pytest.raises(StudyError, match="wrong: the method returned advantages that are not finite"):
-        train("other", **combine(f"{tmp_path}/own.py:wrong"))

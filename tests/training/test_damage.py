@@ -22,36 +22,28 @@ from .interrupting import StopAt, attempts, digests
 KEEPING = {"training": {"save_strategy": "steps", "save_steps": 1}, "keep_models": 1}
 
 
-@pytest.fixture
-def whole(trained):
-    return digests(trained(**KEEPING))
-
-
 @pytest.fixture(scope="module")
-def killed(demo_model, problems, tmp_path_factory):
-    """Folder of a run that was killed in its fourth step."""
-    folder = tmp_path_factory.mktemp("killed") / "seed0"
+def unfinished(demo_model, problems, tmp_path_factory):
+    """Folders of a run that was killed in its fourth step, and of one whose steps are all trained, and nothing else."""
+    folder = tmp_path_factory.mktemp("unfinished")
+    jobs = (job_of(spec_with(**KEEPING), folder / name, demo_model, problems) for name in ("killed", "trained"))
     with pytest.raises(KeyboardInterrupt):
-        run_module.train_run(job_of(spec_with(**KEEPING), folder, demo_model, problems), [StopAt(4)])
-    return folder
-
-
-@pytest.fixture
-def interrupted(killed, tmp_path):
-    """Work of a run that was killed in its fourth step: it has the checkpoints of the second and the third."""
-    work = shutil.copytree(killed, tmp_path / "run" / "seed0") / WORK
-    assert sorted(path.name for path in work.glob("checkpoint-*")) == ["checkpoint-2", "checkpoint-3"]
-    return work
-
-
-@pytest.fixture(scope="module")
-def without_end(demo_model, problems, tmp_path_factory):
-    """Folder of a run whose steps are all trained, and nothing else."""
-    folder = tmp_path_factory.mktemp("without_end") / "seed0"
+        run_module.train_run(next(jobs), [StopAt(4)])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_module, "finish_run", lambda *arguments: None)
-        run_module.train_run(job_of(spec_with(**KEEPING), folder, demo_model, problems))
+        run_module.train_run(next(jobs))
     return folder
+
+
+@pytest.fixture
+def interrupted(unfinished, tmp_path):
+    """Work of a run that was killed in its fourth step: it has the checkpoints of the second and the third."""
+    return shutil.copytree(unfinished / "killed", tmp_path / "run" / "seed0") / WORK
+
+
+@pytest.fixture
+def without_end(unfinished, tmp_path):
+    return shutil.copytree(unfinished / "trained", tmp_path / "run" / "seed0")
 
 
 def cut(path):
@@ -66,47 +58,36 @@ def flip(path):
     path.write_bytes(content)
 
 
-class At(TrainerCallback):
-    """Does something to the work folder after a step, before its checkpoint."""
-
-    def __init__(self, step, what):
-        self.step, self.what = step, what
+class MoveAway(TrainerCallback):
+    """Moves the run after its third step, before its checkpoint."""
 
     def on_step_end(self, args, state, control, **kwargs):
-        if state.global_step == self.step:
-            self.what(Path(args.output_dir))
+        if state.global_step == 3:
+            run = Path(args.output_dir).parent
+            run.rename(run.parents[1] / "moved")
 
 
-@pytest.mark.parametrize(
-    ("what", "gone"),
-    [
-        (lambda work: (work / "parts" / "rollouts-00000001-0000.parquet").unlink(), "parts/rollouts-00000001-0000"),
-        (lambda work: work.parent.rename(work.parent.with_name("moved")), "run/seed0/.work/parts/"),
-    ],
-)
-def test_a_run_whose_rows_go_while_it_trains_does_not_end_without_them(train, whole, tmp_path, what, gone):
-    with pytest.raises(StudyError, match=rf"{gone}.*: was moved or deleted during the training; put back"):
-        train("run", callbacks=[At(3, what)], **KEEPING)
-    if (moved := tmp_path / "run" / "moved").exists():
-        shutil.rmtree(tmp_path / "run" / "seed0")
-        moved.rename(tmp_path / "run" / "seed0")
-    assert digests(train("run", **KEEPING)) == whole
+def test_a_run_whose_rows_go_while_it_trains_does_not_end_without_them(train, trained, tmp_path):
+    run, moved = tmp_path / "run" / "seed0", tmp_path / "moved"
+    with pytest.raises(StudyError, match=r"run/seed0/.work/parts/.*: was moved or deleted during the training; put b"):
+        train("run", callbacks=[MoveAway()], **KEEPING)
+    shutil.rmtree(run)
+    moved.rename(run)
+    assert digests(train("run", **KEEPING)) == digests(trained(**KEEPING))
 
 
 @pytest.mark.parametrize(
     ("file", "damage", "goes_on_from", "aside"),
     [
         ("checkpoint-3/resumed_state_0.pt", cut, 2, ["checkpoint-3"]),
-        ("checkpoint-3/optimizer.pt", flip, 2, ["checkpoint-3"]),
         (f"checkpoint-3/{SEAL}", flip, 2, ["checkpoint-3"]),
         (f"checkpoint-3/{SEAL}", Path.unlink, 2, []),  # as of a checkpoint that was being written
         ("parts/rollouts-00000002-0000.parquet", flip, 0, ["checkpoint-2", "checkpoint-3"]),
-        ("parts/rollouts-00000003-0000.parquet", Path.unlink, 2, ["checkpoint-3"]),
         ("parts/model-step3/model.safetensors", cut, 2, ["checkpoint-3"]),
     ],
 )
 def test_what_is_damaged_is_set_aside_and_the_run_goes_on_from_before_it(
-    train, interrupted, whole, capsys, file, damage, goes_on_from, aside
+    train, trained, interrupted, capsys, file, damage, goes_on_from, aside
 ):
     damage(interrupted / file)
     with pytest.raises(KeyboardInterrupt):  # the folder of what is set aside goes with the finished run
@@ -116,26 +97,23 @@ def test_what_is_damaged_is_set_aside_and_the_run_goes_on_from_before_it(
     assert sorted(path.name for path in (interrupted / SET_ASIDE).glob("checkpoint*")) == aside
     run = train("run", **KEEPING)
     assert [attempt[0] for attempt in attempts(run)] == [0, goes_on_from, 2]
-    assert digests(run) == whole
+    assert digests(run) == digests(trained(**KEEPING))
 
 
-def test_a_damaged_end_gives_way_to_the_last_checkpoint(train, whole, without_end, tmp_path):
-    run = shutil.copytree(without_end, tmp_path / "run" / "seed0")
-    flip(run / WORK / FINAL / "model.safetensors")
-    train("run", **KEEPING)
+def test_a_damaged_end_gives_way_to_the_last_checkpoint(train, trained, without_end):
+    flip(without_end / WORK / FINAL / "model.safetensors")
+    run = train("run", **KEEPING)
     assert attempts(run)[-1] == (3, 4, "done")
-    assert digests(run) == whole
+    assert digests(run) == digests(trained(**KEEPING))
 
 
 @pytest.mark.parametrize("left", ["no end", "nothing"])
-def test_a_run_that_was_killed_when_it_was_trained_has_its_attempts(train, without_end, tmp_path, left):
-    run = shutil.copytree(without_end, tmp_path / "run" / "seed0")
-    record = json.loads((run / WORK / "attempts.json").read_text())[0]
+def test_a_run_that_was_killed_when_it_was_trained_has_its_attempts(train, without_end, left):
+    file = without_end / WORK / "attempts.json"
+    [record] = json.loads(file.read_text())
     del record["ended"]
-    content = json.dumps([{**record, "to_step": 1}]) if left == "no end" else "[{"
-    (run / WORK / "attempts.json").write_text(content)
-    train("run", **KEEPING)
-    [attempt] = json.loads((run / "run.json").read_text())["attempts"]
+    file.write_text(json.dumps([{**record, "to_step": 1}]) if left == "no end" else "[{")
+    [attempt] = json.loads((train("run", **KEEPING) / "run.json").read_text())["attempts"]
     assert (attempt["from_step"], attempt["to_step"], attempt["ended"]) == (0, 4, "killed")
 
 
@@ -147,44 +125,30 @@ def test_without_its_owner_work_is_not_taken_for_anybodys(train, interrupted):
     assert (interrupted / "checkpoint-3" / SEAL).is_file()
 
 
-def test_a_damaged_training_set_is_refused_and_nothing_is_lost(train, problems, tmp_path):
-    data = tmp_path / "train.parquet"
-    for ending in (".parquet", ".json"):
-        shutil.copy(problems.with_suffix(ending), data.with_suffix(ending))
-    recorded = json.loads(data.with_suffix(".json").read_text())
-    assert recorded["sha256"] == sha256(data)
-    run = train("run", problems=data)
-    before = digests(run)
+def test_a_damaged_training_set_is_refused(train, problems, tmp_path):
+    data = Path(shutil.copytree(problems.parent, tmp_path / "data")) / problems.name
     flip(data)
     with pytest.raises(StudyError, match=r"train\.parquet: truncated or changed .* delete .* prepares it again"):
         train("run", problems=data)
-    assert digests(run) == before
-
-
-def reversed_problems(problems, path):
-    pd.read_parquet(problems).iloc[::-1].to_parquet(path)
-    return path
-
-
-def test_an_interrupted_run_does_not_go_on_with_other_data(train, interrupted, problems, tmp_path):
-    run = train("run", problems=reversed_problems(problems, tmp_path / "other.parquet"), **KEEPING)
-    assert attempts(run) == [(0, 4, "done")]
 
 
 def test_a_finished_run_is_given_back_and_a_damaged_one_or_one_of_other_data_is_trained_again(
-    train, problems, tmp_path, capsys
+    train, interrupted, problems, tmp_path, capsys
 ):
-    run = train("run")
+    other = tmp_path / "other.parquet"
+    pd.read_parquet(problems).iloc[::-1].to_parquet(other)
+    run = train("run", problems=other, **KEEPING)
+    assert attempts(run) == [(0, 4, "done")]  # without the checkpoints of the interrupted run
     before = digests(run)
     (run / "run.json").unlink()  # as Snakemake does where it did not see the job end
-    train("run", problems=shutil.copy(problems, tmp_path / "moved.parquet"))
+    train("run", problems=shutil.copy(other, tmp_path / "moved.parquet"), **KEEPING)
     assert "is trained already" in capsys.readouterr().out
     assert digests(run) == before
     cut(run / "rollouts.parquet")
-    train("run")
+    train("run", problems=other, **KEEPING)
     assert f"{run / 'rollouts.parquet'} is not what was written there" in capsys.readouterr().out
     assert digests(run) == before
-    train("run", problems=reversed_problems(problems, tmp_path / "other.parquet"))
+    train("run", **KEEPING)
     assert digests(run) != before
 
 

@@ -6,17 +6,19 @@ import time
 from types import SimpleNamespace
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 import torch
 from transformers import TrainerCallback
+from trl import GRPOTrainer
 
+from reward_ablation.study.live_rollouts import FILE, read_live_rollouts
 from reward_ablation.study.run_folder import WORK
 from reward_ablation.system.errors import StudyError
-from reward_ablation.training.around import saving_trainer
-from reward_ablation.training.around.checkpoints import seal
 from reward_ablation.training.around.interruption import Stopped
 from reward_ablation.training.around.run import why_halving_matters
 
+from .conftest import SPEC
 from .interrupting import SAVING, SignalIn, StopAt, attempts, digests
 
 LORA = {"r": 4, "lora_alpha": 8, "lora_dropout": 0.1, "target_modules": "all-linear"}
@@ -30,13 +32,7 @@ SETTINGS = {
     "a batch of rollouts for two steps": {"training": {"steps_per_generation": 2}},
     "each rollout twice": {"training": {"num_iterations": 2, "beta": 0.1}},
     "each rollout three times, in micro-batches, and placed advantages": {
-        "components": {
-            "length": {
-                "function": "token_length",
-                "parameters": {"target": 20, "width": 20},
-                "placement": "last_token",
-            }
-        },
+        "components": {"length": {**SPEC["components"]["length"], "placement": "last_token"}},
         "training": {**ACCUMULATION, "num_iterations": 3},
     },
     "half a step's rollouts at a time": {"training": {**ACCUMULATION, "steps_per_generation": 1}},
@@ -54,22 +50,14 @@ SETTINGS = {
 }
 
 
-#: Each of these stands on more of what came before than those that are in the long form alone.
-ON_EACH_COMMIT = {
-    "each rollout three times, in micro-batches, and placed advantages",
-    "two epochs of rollouts for two steps",
-    "an epoch that ends within a step",
-    "a reference model that follows",
-    "LoRA with dropout, and kept models",
-}
+#: Each of these stands on less of what came before than one that is tried on each commit.
+LONG = {"plain", "accumulation", "a batch of rollouts for two steps", "each rollout twice", "two epochs"}
+LONG |= {"half a step's rollouts at a time", "an adaptive entropy bonus", "gradients at some steps"}
 
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=[] if name in ON_EACH_COMMIT else [pytest.mark.slow, pytest.mark.long])
-        for name in SETTINGS
-    ],
+    [pytest.param(name, marks=[pytest.mark.slow, pytest.mark.long] if name in LONG else []) for name in SETTINGS],
 )
 def test_a_run_that_is_stopped_in_each_step_ends_as_one_that_is_not(train, trained, name):
     changes = SETTINGS[name]
@@ -94,17 +82,6 @@ def test_a_run_that_is_killed_goes_on_from_its_last_checkpoint_and_each_attempt_
     assert digests(killed) == digests(whole)
     record = json.loads((killed / "run.json").read_text())
     assert all(0 < attempt["start_seconds"] <= attempt["wall_seconds"] for attempt in record["attempts"])
-    assert record["wall_seconds"] == pytest.approx(sum(attempt["wall_seconds"] for attempt in record["attempts"]))
-
-
-def test_a_stop_at_the_end_of_an_epoch_saves_once(train, monkeypatch):
-    sealed = []
-    monkeypatch.setattr(saving_trainer, "seal", lambda folder, *rest: (sealed.append(folder.name), seal(folder, *rest)))
-    training = {**HALF_OF_ALL, "save_strategy": "epoch"}
-    with pytest.raises(Stopped, match="step 2 of 4"):
-        train("run", training=training, callbacks=[SignalIn(2)])
-    assert sealed == ["checkpoint-2"]
-    assert attempts(train("run", training=training)) == [(0, 2, "SIGTERM"), (2, 4, "done")]
 
 
 def test_signals_have_their_meaning_back_after_a_run_and_one_at_the_last_step_lets_it_end(train):
@@ -130,8 +107,7 @@ class OutOfMemory(TrainerCallback):
     """As torch does it, where a micro-batch has more than so many completions."""
 
     def __init__(self, most: int, step: int):
-        self.most = most
-        self.step = step
+        self.most, self.step = most, step
 
     def on_pre_optimizer_step(self, args, state, control, **kwargs):
         if args.per_device_train_batch_size > self.most and state.global_step + 1 == self.step:
@@ -158,30 +134,10 @@ def test_out_of_memory_halves_the_micro_batch_and_nothing_else(train):
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ({"training": {"loss_type": "bnpo"}}, "half of it would change the training, because loss_type bnpo and top_"),
-        (
-            {"lora": LORA},
-            r"change the training, because .*lora_dropout\.default has a dropout of 0\.1, which is drawn o",
-        ),
-        (
-            {"training": {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 4}},
-            "memory does not hold a micro batch of 1, which cannot be halved; lower",
-        ),
-    ],
-)
-def test_a_micro_batch_that_cannot_be_halved_or_not_without_another_training_is_told(train, changes, told):
-    with pytest.raises(StudyError, match=told):
-        train("run", callbacks=[OutOfMemory(0, 1)], **changes)
-
-
-@pytest.mark.parametrize(
     ("settings", "reason"),
     [
         ({"top_entropy_quantile": 0.5}, "loss_type bnpo and top_entropy_quantile are taken"),
         ({"entropy_coef": 0.05}, "the mean of entropy_coef and use_adaptive_entropy is taken"),
-        ({"use_adaptive_entropy": True}, "the mean of entropy_coef and use_adaptive_entropy is taken"),
         ({"aux_loss_enabled": True}, "the loss of router_aux_loss_coef is taken"),
     ],
 )
@@ -190,8 +146,14 @@ def test_terms_of_the_loss_that_are_taken_over_micro_batches(settings, reason):
     assert why_halving_matters(SimpleNamespace(**{**none, "aux_loss_enabled": False, **settings})) == reason
 
 
-def test_a_generation_that_does_not_fit_is_told(train, monkeypatch):
-    from trl import GRPOTrainer
+def test_what_cannot_be_halved_is_told(train, monkeypatch):
+    single = {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 4}
+    for changes, told in (
+        ({"training": single}, "memory does not hold a micro batch of 1, which cannot be halved; lower"),
+        ({"lora": LORA}, r"the training, because .*lora_dropout\.default has a dropout of 0\.1, which is drawn o"),
+    ):
+        with pytest.raises(StudyError, match=told):
+            train("run", callbacks=[OutOfMemory(0, 1)], **changes)
 
     def generate(self, prompts):
         raise torch.OutOfMemoryError("CUDA out of memory.")
@@ -199,3 +161,29 @@ def test_a_generation_that_does_not_fit_is_told(train, monkeypatch):
     monkeypatch.setattr(GRPOTrainer, "_generate", generate)
     with pytest.raises(StudyError, match="memory does not hold 8 completions while they are generated; lower"):
         train("run")
+
+
+class Reader(TrainerCallback):
+    """Reads the rollouts at the end of each step, as somebody beside the run does; `seen` is by step."""
+
+    def __init__(self, run):
+        self.run, self.seen = run, {}
+
+    def on_step_end(self, args, state, control, **kwargs):
+        self.seen[state.global_step] = list(read_live_rollouts(self.run))
+
+
+def test_rollouts_can_be_read_while_the_run_trains_and_after_a_kill(train, problems, tmp_path):
+    first, second = (Reader(tmp_path / "run/seed0") for _ in range(2))
+    with pytest.raises(KeyboardInterrupt):
+        train("run", training=SAVING, callbacks=[first, StopAt(3)])
+    run = train("run", training=SAVING, callbacks=[second])
+    given = {row["id"]: row for row in pq.read_table(problems).to_pylist()}
+    expected = []
+    for row in pq.read_table(run / "rollouts.parquet").to_pylist():
+        problem = given[row["problem_id"]]
+        expected.append(row | {"prompt": f"{problem['question']}\n", "gold": problem["answer"]})
+    assert sorted(first.seen) + sorted(second.seen) == [1, 2, 3, 3, 4]
+    for step, seen in {**first.seen, **second.seen}.items():
+        assert seen == [row for row in expected if row["step"] <= step]
+    assert not list(run.rglob(FILE))

@@ -1,4 +1,4 @@
-"""A kill between any two file operations, as in a power cut: the next start ends in the same bytes."""
+"""A kill between any two file operations, and a disk that gets full at any point: the same bytes in the end."""
 
 import itertools
 import shutil
@@ -6,12 +6,14 @@ import shutil
 import pytest
 
 from reward_ablation.study.run_folder import WORK
+from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
 from reward_ablation.training.around import run as run_module
-from reward_ablation.training.around.finish import finish_run, finished
+from reward_ablation.training.around.finish import finish_run
+from storage import fill, small_disk
 
 from .conftest import job_of, spec_with
-from .interrupting import digests, killed_at
+from .interrupting import attempts, digests, killed_at
 
 LONG = [pytest.mark.slow, pytest.mark.long]
 #: A checkpoint at each step, whole gradients and a kept model at the first.
@@ -41,40 +43,51 @@ def whole(trained, tmp_path):
     return digests(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("every", [5, pytest.param(1, marks=LONG)])
-def test_between_two_operations_at_the_end_of_a_run(trained, whole, demo_model, problems, tmp_path, every):
-    """Killed before each fifth file operation; in the long form before each one."""
-    inputs = {"model": sha256(demo_model / "model.json"), "problems": sha256(problems)}
-    owner = {"spec": SPEC, "code": "code", "inputs": inputs}
+@pytest.mark.parametrize(
+    ("at_the_end", "every"),
+    [(True, 5), *(pytest.param(*case, marks=LONG) for case in ((True, 1), (False, 16), (False, 1)))],
+)
+def test_between_two_operations(train_here, trained, whole, tmp_path, at_the_end, every):
+    """Killed before each n-th file operation of a whole run, or of its end, after which no step is trained again."""
     run = tmp_path / "run"
     for operation in itertools.count(1, every):
         shutil.rmtree(run, ignore_errors=True)
-        shutil.copytree(trained, run)
-        if not killed_at(operation, run, lambda: finish_run(run)):
-            break
-        if (run / ".run.json").exists():  # the result is whole, whatever was deleted of the work
-            assert finished(run, owner)
-        else:
-            assert (run / WORK).exists()
-            assert not (run / "run.json").exists()
-            finish_run(run)
-        assert digests(run) == whole, f"killed before file operation {operation}"
-        assert not (run / WORK).exists()
-    assert operation > 30
-
-
-@pytest.mark.slow
-@pytest.mark.long
-@pytest.mark.parametrize("every", [16, 1])
-def test_between_two_operations_of_a_whole_run(train_here, whole, tmp_path, every):
-    """Killed before each 16th file operation; in the long form before each one."""
-    run = tmp_path / "run"
-    for operation in itertools.count(1, every):
-        shutil.rmtree(run, ignore_errors=True)
-        if not killed_at(operation, run, lambda: train_here(run)):
+        if at_the_end:
+            shutil.copytree(trained, run)
+        if not killed_at(operation, run, lambda: finish_run(run) if at_the_end else train_here(run)):
             break
         assert not (run / "run.json").exists() or digests(run) == whole
+        assert (run / ".run.json").exists() or not at_the_end or (run / WORK).exists()
         train_here(run)
         assert digests(run) == whole, f"killed before file operation {operation}"
-    assert operation > 80
+        assert len(attempts(run)) == 1 or not at_the_end
+        assert not (run / WORK).exists()
+    assert operation > (30 if at_the_end else 80)
     assert sha256(run / "run.json") == sha256(run / ".run.json")
+
+
+#: Bytes by which the disk holds more with each try, and how many tries that makes at least.
+@pytest.mark.parametrize(("more", "tries"), [(1_600_000, 1), pytest.param(400_000, 5, marks=LONG)])
+def test_a_full_disk_costs_nothing_but_the_wait(train_here, tmp_path, more, tries):
+    def refusal(run):
+        try:
+            train_here(run)
+        except StudyError as error:
+            return str(error)
+        return None
+
+    assert refusal(tmp_path / "whole") is None
+    for number in itertools.count():
+        with small_disk(tmp_path / f"disk{number}", "32m") as disk:
+            filler = fill(disk, leave=number * more)
+            run = disk / "run"
+            told = refusal(run)
+            if told is None:
+                break
+            assert "No space left on device; what is done is kept: free space there" in told
+            assert "\n" not in told
+            assert not (run / "run.json").exists()
+            filler.unlink()
+            assert refusal(run) is None
+            assert digests(run) == digests(tmp_path / "whole")
+    assert number > tries

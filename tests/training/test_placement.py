@@ -1,7 +1,5 @@
 """The place of an answer in characters and in tokens, and the weights of advantages there."""
 
-from functools import cache
-
 import pytest
 import torch
 from hypothesis import example, given, settings
@@ -11,7 +9,7 @@ from transformers import PreTrainedTokenizerFast
 
 from reward_ablation.models.demo import build_tokenizer
 from reward_ablation.rewards.grading.extraction import extract
-from reward_ablation.training.core.placement import MARKED, answer_span, answer_tokens, place, token_weights
+from reward_ablation.training.core.placement import MARKED, answer_span, answer_tokens, token_weights
 
 
 @pytest.mark.parametrize(
@@ -20,23 +18,15 @@ from reward_ablation.training.core.placement import MARKED, answer_span, answer_
         (r"so $\boxed{72}$.", r"\boxed{72}"),
         (r"\boxed{1} or rather \boxed{\frac{1}{2}} it is", r"\boxed{\frac{1}{2}}"),  # the last box, braces and all
         (r"\boxed{9}. Hence \boxed{1}, \boxed{2} and \boxed{3}.", r"\boxed{1}, \boxed{2} and \boxed{3}"),  # one answer
-        (r"\boxed{2}, that is, \boxed{2}", r"\boxed{2}"),  # given twice
         (r"thus \boxed 7 apples", r"\boxed 7"),  # a bare number
-        (r"\fbox{3}", r"\fbox{3}"),
-        ("9 * 8 = 72\n#### 72", "#### 72"),
         ("#### 71\nno\n####  $72 \nso", "####  $72"),  # the rest of the line, less the blanks at its end
-        ("##### 3\n#### 4", "#### 4"),
         ("<answer>1</answer> hm <answer> 2 </answer>.", "<answer> 2 </answer>"),
         ("Final: 1\nFinal: 12 apples\nbye", "Final: 12 apples"),
         ("#### 5\n" + r"\boxed{6}", r"\boxed{6}"),  # a box comes before a hash line, wherever it stands
-        ("Final: 5\n#### 6", "#### 6"),
-        ("<think>#### 1</think>#### 2", "#### 2"),
         ("t</think>t\n#### 2", "#### 2"),  # the text after it begins as the tag goes on
         (r"\boxed{7" + "\n#### 8", "#### 8"),  # a box that is cut off holds no answer
         ("<think>#### 1", None),  # never done thinking
-        (r"\boxed{7", None),
         ("it is 72", None),  # a number without a marker
-        ("####", None),
         ("", None),
     ],
 )
@@ -69,31 +59,26 @@ def byte_level_tokenizer() -> PreTrainedTokenizerFast:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=300, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
-    )
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=300, initial_alphabet=alphabet, show_progress=False)
     tokenizer.train_from_iterator(["\\boxed{12} #### 12 <answer>€5</answer> Final: 😀é 日本"] * 50, trainer)
     tokenizer.add_special_tokens([AddedToken("<|end|>", special=True)])
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|end|>", pad_token="<|end|>")
 
 
 BYTES = byte_level_tokenizer()
-#: Made at its first use, because it takes a second.
-demo = cache(build_tokenizer)
 
 
-def bytes_of(token: int, tokenizer) -> bytes:
-    """What a token of a byte-level vocabulary writes, by the table of the first 256 characters of GPT-2."""
-    if token in tokenizer.all_special_ids:
-        return b""
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    hidden = {chr(256 + i): byte for i, byte in enumerate(sorted(set(range(256)) - set(printable)))}
-    return bytes(hidden.get(char, ord(char)) for char in tokenizer.convert_ids_to_tokens(token))
+#: Bytes of the first 256 characters of GPT-2's table.
+PRINTABLE = [*range(33, 127), *range(161, 173), *range(174, 256)]
+BYTE_OF = {chr(byte): byte for byte in PRINTABLE}
+BYTE_OF |= {chr(256 + i): byte for i, byte in enumerate(sorted(set(range(256)) - set(PRINTABLE)))}
 
 
 def tokens_over_bytes(ids, tokenizer) -> list[int]:
     """The tokens that write a byte of the answer: by adding up the tokens' own bytes, without any decoding."""
-    written = [bytes_of(token, tokenizer) for token in ids]
+    names = ["" if token in tokenizer.all_special_ids else tokenizer.convert_ids_to_tokens(token) for token in ids]
+    written = [bytes(BYTE_OF[char] for char in name) for name in names]
     text = b"".join(written).decode()
     span = answer_span(text)
     if span is None:
@@ -123,16 +108,6 @@ def test_tokens_of_the_answer(before, answer, value, after, specials):
     assert answer_tokens(ids, BYTES) == tokens_over_bytes(ids, BYTES)
 
 
-def test_broken_bytes_do_not_move_the_answer():
-    """A model writes any bytes; half a character before, in and after the answer is no character."""
-    character = BYTES.encode("日")
-    head, tail = [*character[:-1], *BYTES.encode("#### 7")], character[:1]
-    assert len(character) > 1
-    tokens = answer_tokens([*head, *tail, BYTES.eos_token_id], BYTES)
-    assert tokens[0] == len(character) - 1
-    assert tokens[-1] in (len(head) - 1, len(head))
-
-
 def test_byte_fallback_tokens():
     """Vocabularies such as Llama 2's write a character that they lack as its bytes, each alone a broken character."""
     vocabulary = {f"<0x{byte:02X}>": byte for byte in range(256)} | {"▁": 256, "####": 257, "7": 258, "a": 259}
@@ -144,28 +119,14 @@ def test_byte_fallback_tokens():
     assert answer_tokens(ids, fast) == list(range(5, 12))
 
 
-@pytest.mark.parametrize(
-    ("placement", "weights"),
-    [
-        ("all_tokens", [1.0] * 9),
-        ("last_token", [0.0] * 8 + [9.0]),  # the end token
-        ("answer_span", [0.0] * 6 + [4.5, 4.5, 0.0]),  # "####", " 72"
-    ],
-)
-def test_weights_of_a_completion_have_mean_one(placement, weights):
-    ids = [*demo().encode("9 * 8 = 72\n#### 72"), demo().eos_token_id]
-    assert [demo().decode([token]) for token in ids[6:]] == ["####", " 72", "<|end|>"]
-    rows = token_weights(placement, [ids, ids[:3]], 11, demo())  # the second is cut off before its answer
-    assert rows[0].tolist() == [*weights, 0.0, 0.0]  # padding follows, and gets nothing
-    assert rows.sum(dim=1).tolist() == [9.0, 3.0]
-    if placement != "all_tokens":
-        assert rows[1].tolist() == [0.0, 0.0, 3.0] + [0.0] * 8
-
-
-def test_placing_keeps_the_mean_over_a_completions_tokens():
-    advantages = torch.tensor([[0.5, -1.0], [2.0, 0.25]])
-    weights = {"a": torch.tensor([[1.0, 1, 1, 0], [1, 1, 1, 1]]), "b": torch.tensor([[0.0, 0, 3, 0], [0, 2, 2, 0]])}
-    placed = place(advantages, ["a", "b"], weights)
-    assert placed.shape == (2, 4, 2)
-    assert placed[0].tolist() == [[0.5, 0.0], [0.5, 0.0], [0.5, -3.0], [0.0, 0.0]]
-    assert torch.equal(placed.sum(dim=1) / torch.tensor([[3.0], [4.0]]), advantages)
+def test_weights_of_a_completion_have_mean_one():
+    tokenizer = build_tokenizer()
+    ids = [*tokenizer.encode("9 * 8 = 72\n#### 72"), tokenizer.eos_token_id]
+    assert [tokenizer.decode([token]) for token in ids[6:]] == ["####", " 72", "<|end|>"]
+    for placement, weights, of_cut in (
+        ("all_tokens", [1.0] * 9, [1.0] * 3),
+        ("last_token", [0.0] * 8 + [9.0], [0.0, 0.0, 3.0]),  # the end token
+        ("answer_span", [0.0] * 6 + [4.5, 4.5, 0.0], [0.0, 0.0, 3.0]),
+    ):
+        rows = token_weights(placement, [ids, ids[:3]], 11, tokenizer)  # the second is cut off before its answer
+        assert rows.tolist() == [[*weights, 0.0, 0.0], of_cut + [0.0] * 8]  # padding follows, and gets nothing

@@ -36,7 +36,6 @@ def short(completions, **columns):
     return [None if "3" in text else 1 / (1 + len(text)) for text in texts]
 
 
-NAMES = ["digits", "short"]
 WEIGHTS = {"digits": 1.0, "short": -2.1}
 
 
@@ -58,9 +57,38 @@ def make_trainer(model, problems, output, kind=GRPOTrainer, rewards=(digits, sho
 
 
 @pytest.fixture
-def make(demo_model, problems, tmp_path):
-    """`make(name)` is a trainer of TRL that saves in a folder of this name."""
-    return lambda name, **settings: make_trainer(demo_model, problems, tmp_path / name, **settings)
+def run(tmp_path):
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def make(demo_model, problems, tmp_path, run):
+    """`make(name)` is a trainer of TRL that saves in a folder of this name, and is tracked into `run`."""
+
+    def make(name, tracked=True, **settings):
+        trainer = make_trainer(demo_model, problems, tmp_path / name, **settings)
+        if tracked:
+            track(trainer, run)
+        return trainer
+
+    return make
+
+
+@pytest.fixture
+def killed(make):
+    """`killed(name, step)` is killed after a step."""
+
+    def killed(name, step, **settings):
+        trainer = make(name, **settings)
+        trainer.add_callback(StopAt(step))
+        with pytest.raises(KeyboardInterrupt):
+            trainer.train()
+
+    return killed
+
+
+def files_in(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def rows_of(run):
@@ -71,23 +99,20 @@ def record_of(run):
     return json.loads((run / "run.json").read_text())
 
 
-def keys(rows):
-    return {(row["step"], row["problem_id"], row["rollout"]) for row in rows}
+def assert_same_weights(folder, step):
+    files = (folder / f"{name}/checkpoint-{step}/model.safetensors" for name in ("plain", "tracked"))
+    assert len(set(map(sha256, files))) == 1
 
 
-def test_tracking_changes_no_byte_of_the_training_and_writes_a_run(make, tmp_path, problems):
+def test_tracking_changes_no_byte_of_the_training_and_writes_a_run(make, run, tmp_path, problems):
     settings = {"multi_objective_aggregation": "normalize_then_sum", "num_iterations": 2}
     settings |= {"eval_strategy": "steps", "eval_steps": 3, "per_device_eval_batch_size": 4}
-    run = tmp_path / "runs/full/seed0"
-    make("plain", **settings).train()
-    tracked = make("tracked", **settings)
-    track(tracked, run)
-    tracked.train()
-    weights = [sha256(tmp_path / f"{name}/checkpoint-4/model.safetensors") for name in ("plain", "tracked")]
-    assert weights[0] == weights[1]
+    make("plain", tracked=False, **settings).train()
+    make("tracked", **settings).train()
+    assert_same_weights(tmp_path, step=4)
     assert sorted(path.name for path in run.iterdir()) == ["metrics.parquet", "rollouts.parquet", "run.json"]
     rows = rows_of(run)
-    assert list(rows[0]) == [*rollout_schema(NAMES).names, "prompt"]
+    assert list(rows[0]) == [*rollout_schema(list(WEIGHTS)).names, "prompt"]
     assert [row["step"] for row in rows] == [1] * 8 + [3] * 8
     given = {row["id"]: f"{row['question']}\n" for row in pq.read_table(problems).to_pylist()}
     for row in rows:
@@ -95,127 +120,83 @@ def test_tracking_changes_no_byte_of_the_training_and_writes_a_run(make, tmp_pat
         scores = [reward([row["completion"]])[0] for reward in (digits, short)]
         assert [row["score_digits"], row["score_short"]] == pytest.approx(scores)
         assert row["total"] == pytest.approx(scores[0] - 2.1 * (scores[1] or 0))
-        assert 1 <= row["tokens"] <= 16
         assert (row["stop_reason"] == "length") == row["truncated"]
         assert row["advantage"] == pytest.approx(row["advantage_digits"] + row["advantage_short"], abs=1e-4)
     metrics = pq.read_table(run / "metrics.parquet").to_pylist()
     assert [row["step"] for row in metrics] == [1, 2, 3, 4]
+    of_trl = {"total": "reward", "tokens": "completions/mean_length", "truncated": "completions/clipped_ratio"}
     for row in (metrics[0], metrics[2]):
-        of_step = [each for each in rows if each["step"] == row["step"]]
-        assert row["reward"] == pytest.approx(np.mean([each["total"] for each in of_step]), rel=1e-5)
-        assert row["completions/mean_length"] == pytest.approx(np.mean([each["tokens"] for each in of_step]))
-        assert row["completions/clipped_ratio"] == pytest.approx(np.mean([each["truncated"] for each in of_step]))
+        for name, metric in of_trl.items():
+            values = [each[name] for each in rows if each["step"] == row["step"]]
+            assert row[metric] == pytest.approx(np.mean(values), rel=1e-5)
     record = record_of(run)
     assert record.pop("packages")["trl"] == version("trl")
     assert record == {"tracked": True, "finished": True, "seed": 42, "steps": 4, "weights": WEIGHTS}
 
 
-def test_a_killed_run_is_readable_and_goes_on_without_a_row_twice(make, tmp_path):
-    run = tmp_path / "run"
-    killed = make("model")
-    track(killed, run)
-    killed.add_callback(StopAt(3))
-    with pytest.raises(KeyboardInterrupt):
-        killed.train()
+def test_a_killed_run_is_readable_and_goes_on_without_a_row_twice(make, killed, run):
+    killed("model", 3)
     assert {row["step"] for row in rows_of(run)} == {1, 2}
     assert {row["step"] for row in read_live_rollouts(run)} == {1, 2, 3}
     assert (record_of(run)["steps"], record_of(run)["finished"]) == (2, False)
     for last in (4, 6):  # from the checkpoint, and then beyond the end
-        going_on = make("model", max_steps=last)
-        track(going_on, run)
-        going_on.train(resume_from_checkpoint=True)
-        rows = rows_of(run)
-        assert [row["step"] for row in rows] == [step for step in range(1, last + 1) for _ in range(8)]
-        assert len(keys(rows)) == len(rows)
+        make("model", max_steps=last).train(resume_from_checkpoint=True)
+        assert [row["step"] for row in rows_of(run)] == [step for step in range(1, last + 1) for _ in range(8)]
         assert (record_of(run)["steps"], record_of(run)["finished"]) == (last, True)
         assert not (run / WORK).exists()
     assert pq.read_table(run / "metrics.parquet")["step"].to_pylist() == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_killed_run_without_a_checkpoint_begins_anew(make, tmp_path):
-    for last in (2, 4):
-        trainer = make(f"model{last}", save_strategy="no")
-        track(trainer, tmp_path / "run")
-        trainer.add_callback(StopAt(last))
-        with pytest.raises(KeyboardInterrupt):
-            trainer.train()
-    steps = [row["step"] for row in read_live_rollouts(tmp_path / "run")]
-    assert steps == [step for step in (1, 2, 3, 4) for _ in range(8)]
+def test_a_killed_run_without_a_checkpoint_begins_anew(killed, run):
+    killed("first", 2, save_strategy="no")
+    killed("second", 4, save_strategy="no")
+    assert [row["step"] for row in read_live_rollouts(run)] == [step for step in (1, 2, 3, 4) for _ in range(8)]
 
 
 @pytest.mark.parametrize(
     ("file", "content"),
     [
-        ("run.json", {"spec": {}, "seed": 0}),
+        ("run.json", {"spec": {}, "seed": 0}),  # trained here
         ("run.json", {"tracked": True, "finished": True, "steps": 4}),
-        (f"{WORK}/{OWNER}", {"spec": {}}),
+        (f"{WORK}/{OWNER}", {"spec": {}}),  # being trained here
     ],
-    ids=["trained here", "finished", "being trained here"],
 )
-def test_a_folder_with_another_run_is_refused_and_stays(make, tmp_path, file, content):
-    path = tmp_path / "run" / file
+def test_a_folder_with_another_run_is_refused_and_stays(make, run, file, content):
+    path = run / file
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(content))
-    trainer = make("model")
-    track(trainer, tmp_path / "run")
     with pytest.raises(StudyError, match="run: has another run; track into another folder, or delete this one"):
-        trainer.train()
-    assert [each for each in (tmp_path / "run").rglob("*") if each.is_file()] == [path]
-
-
-def test_a_folder_that_another_process_tracks_into_is_refused(make, tmp_path):
-    lock = tmp_path / "run" / ".lock"
-    trainer = make("model")
-    track(trainer, tmp_path / "run")
-    told = rf"run: process {os.getpid()} on .* tracks a run there; wait until it ends"
-    with take(lock), pytest.raises(StudyError, match=told):
-        trainer.train()
-    assert [each for each in (tmp_path / "run").rglob("*") if each.is_file()] == [lock]
-    trainer.train()
-    assert record_of(tmp_path / "run")["finished"]
-    assert not lock.exists()
+        make("model").train()
+    assert list(files_in(run)) == [path]
 
 
 @pytest.mark.parametrize(
-    ("saved", "settings", "resume", "reason"),
-    [
-        ("no", {"seed": 1}, False, "seed 42"),
-        ("steps", {"seed": 1}, True, "seed 42"),
-        ("steps", {"reward_weights": [1.0, 0.5]}, False, f"weights {WEIGHTS}"),
-    ],
+    ("settings", "resume", "reason"),
+    [({"seed": 1}, True, "seed 42"), ({"reward_weights": [1.0, 0.5]}, False, f"weights {WEIGHTS}")],
 )
 def test_the_rows_of_an_interrupted_run_of_another_seed_or_other_weights_stay(
-    make, tmp_path, saved, settings, resume, reason
+    make, killed, run, settings, resume, reason
 ):
-    run = tmp_path / "run"
-    killed = make("model", save_strategy=saved)
-    track(killed, run)
-    killed.add_callback(StopAt(3))
-    with pytest.raises(KeyboardInterrupt):
-        killed.train()
-    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-    other = make("model", **settings)
-    track(other, run)
+    killed("model", 3)
+    before = files_in(run)
     with pytest.raises(StudyError, match=re.escape(f"run: has another run ({reason}); track into another folder, or")):
-        other.train(resume_from_checkpoint=resume)
-    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+        make("model", **settings).train(resume_from_checkpoint=resume)
+    assert files_in(run) == before
 
 
-def test_two_rewards_of_one_name_are_refused(make, tmp_path):
-    with pytest.raises(StudyError, match=r"two reward functions have one name \(digits, digits\)"):
-        track(make("model", rewards=(digits, digits)), tmp_path / "run")
-
-
-def test_a_trainer_is_tracked_once(make, tmp_path):
-    """As where a cell of a notebook runs twice."""
+def test_a_trainer_is_tracked_once_by_one_process_and_under_names_of_its_own(make, run):
     trainer = make("model", max_steps=1)
-    track(trainer, tmp_path / "run")
-    for other in ("run", "another"):
-        with pytest.raises(StudyError, match=f"this trainer is tracked already, into {tmp_path / 'run'}; call"):
-            track(trainer, tmp_path / other)
+    with pytest.raises(StudyError, match=f"this trainer is tracked already, into {run}; call"):
+        track(trainer, run.with_name("another"))  # as where a cell of a notebook runs twice
+    told = rf"run: process {os.getpid()} on .* tracks a run there; wait until it ends"
+    with take(run / ".lock"), pytest.raises(StudyError, match=told):
+        trainer.train()
+    assert list(files_in(run)) == [run / ".lock"]
     trainer.train()
-    rows = rows_of(tmp_path / "run")
-    assert len(keys(rows)) == len(rows) == 8
+    assert len(rows_of(run)) == 8
+    assert not (run / ".lock").exists()
+    with pytest.raises(StudyError, match=r"two reward functions have one name \(digits, digits\)"):
+        make("model", rewards=(digits, digits))
 
 
 class Doubled(GRPOTrainer):
@@ -227,28 +208,26 @@ class Doubled(GRPOTrainer):
         return output
 
 
-def test_advantages_of_another_kind_are_not_taken_apart(make, tmp_path):
+def test_advantages_of_another_kind_are_not_taken_apart(make, run):
     """Prompts of messages without an id, the same one in each group: its digest is the problem."""
     rows = [{"prompt": [{"role": "user", "content": "Ann has 3 apples."}]}] * 4
     trainer = make("model", kind=Doubled, rows=rows, max_steps=1)
     trainer.processing_class.chat_template = "{% for message in messages %}{{ message.content }}{% endfor %}"
-    track(trainer, tmp_path / "run")
     trainer.train()
-    rows = rows_of(tmp_path / "run")
+    rows = rows_of(run)
     assert {row["problem_id"] for row in rows} == {"7739dc3a9fb3afb2"}  # sha256sum
     assert [row["rollout"] for row in rows] == list(range(8))
     totals = np.array([row["total"] for row in rows]).reshape(2, 4)
     expected = 2 * (totals - totals.mean(1, keepdims=True)) / (totals.std(1, ddof=1, keepdims=True) + 1e-4)
     assert [row["advantage"] for row in rows] == pytest.approx(expected.flatten().tolist(), abs=1e-4)
-    assert {row[f"advantage_{name}"] for row in rows for name in NAMES} == {None}
+    assert {row[f"advantage_{name}"] for row in rows for name in WEIGHTS} == {None}
 
 
-def test_a_missing_id_is_no_id(make, tmp_path):
+def test_a_missing_id_is_no_id(make):
     """Null or NaN, in one column or in both: the digest of the prompt is the problem."""
     prompt = "Ann has 3 apples."
     named = {"a": ("a", "b"), "b": (None, "b"), "7739dc3a9fb3afb2": (None, None)}  # sha256sum
     trainer = make("model", rows=[{"prompt": prompt, "problem_id": one, "id": other} for one, other in named.values()])
-    track(trainer, tmp_path / "run")
     [tracker] = [each for each in trainer.callback_handler.callbacks if isinstance(each, Tracker)]
     rows = [*trainer.train_dataset, {"id": float("nan")}]
     found = [tracker._row(row, prompt, "", [0], [1.0, 1.0])["problem_id"] for row in rows]
@@ -272,21 +251,16 @@ for name in ("plain", "tracked"):
 
 
 @pytest.mark.slow
-def test_two_processes_write_each_row_once(demo_model, problems, tmp_path):
+def test_two_processes_write_each_row_once(demo_model, problems, run, tmp_path):
     (tmp_path / "script.py").write_text(TWO_PROCESSES)
     command = [forking_python(), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command += [str(path) for path in (tmp_path / "script.py", demo_model, problems, tmp_path)]
     paths = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
-    result = subprocess.run(
-        [*command, str(tmp_path / "script.py"), str(demo_model), str(problems), str(tmp_path)],
-        env={**os.environ, "PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    environment = {**os.environ, "PYTHONPATH": paths}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr
-    weights = [sha256(tmp_path / f"{name}/checkpoint-2/model.safetensors") for name in ("plain", "tracked")]
-    assert weights[0] == weights[1]
-    rows = rows_of(tmp_path / "run")
+    assert_same_weights(tmp_path, step=2)
+    rows = rows_of(run)
     assert [(row["step"], row["rollout"]) for row in rows] == [(step, number) for step in (1, 2) for number in range(4)]
     assert len({row["problem_id"] for row in rows}) == 2
     for row in rows:
@@ -294,13 +268,8 @@ def test_two_processes_write_each_row_once(demo_model, problems, tmp_path):
         assert row["advantage"] == pytest.approx(row["advantage_digits"] + row["advantage_short"], abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("messages", "text"),
-    [
-        ("plain", "plain"),
-        ([{"role": "user", "content": [{"type": "image", "image": object()}, {"type": "text", "text": "b"}]}], "\nb"),
-        ([{"role": "assistant", "content": None, "tool_calls": []}, {"role": "tool", "content": "4"}], "\n4"),
-    ],
-)
-def test_text_of_messages(messages, text):
-    assert text_of(messages) == text
+def test_text_of_messages():
+    assert text_of("plain") == "plain"
+    parts = [{"type": "image", "image": object()}, {"type": "text", "text": "b"}]
+    assert text_of([{"role": "user", "content": parts}]) == "\nb"
+    assert text_of([{"role": "assistant", "content": None}, {"role": "tool", "content": "4"}]) == "\n4"

@@ -3,16 +3,13 @@
 import json
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from reward_ablation.analysis.training import rewards_by_step
+from reward_ablation.data.problems import PrepareSpec, prepare
 from reward_ablation.rewards.arguments import OF_PROBLEMS, OF_TRAINER
 from reward_ablation.study.reward_files import file_digest
-from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
-from reward_ablation.training.around.parts import PartWriter, join_parts
 from reward_ablation.training.core.rollouts import EXTRA
 
 MINE = """
@@ -27,10 +24,6 @@ def unscored_at_first(prompts, completions, trainer_state, **kwargs):
         return [None] * len(completions)
     return [None, *(float(len(text)) for text in completions[1:])]
 
-def nan_at_the_second_step(completion_ids, trainer_state, log_metric=None, **kwargs):
-    log_metric("judged", 1.0)
-    return [float("nan") if trainer_state.global_step else 1.0 for _ in completion_ids]
-
 def cuts(prompts, completions, completion_ids, trainer_state, **columns):
     for place in range(len(completions)):
         completions[place] = completions[place][:3]
@@ -40,6 +33,13 @@ def cuts(prompts, completions, completion_ids, trainer_state, **columns):
     trainer_state.global_step = 0
     random.random(), numpy.random.rand(), torch.rand(1)
     return [float(len(text)) for text in completions]
+
+def changes(completions, tests, about, points, **columns):
+    scores = [len(test) + what["size"][0] + point for test, what, point in zip(tests, about, points)]
+    for test, what in zip(tests, about):
+        test.append("changed")
+        what.clear()
+    return scores
 
 def logs(completions, trainer_state, log_extra, **columns):
     if trainer_state.global_step % 2:
@@ -75,59 +75,47 @@ def test_batches_without_a_score_train_on_and_are_counted(train, mine, capsys):
     counts = table.groupby("quantity")["unscored"].apply(list)
     assert counts["format"] == counts["length"] == counts["total"] == [8, 8, 1, 1]
     assert counts["correctness"] == [0, 0, 0, 0]
-    # tracking a component that gives no scores changes nothing
-    constant = {"function": "constant", "parameters": {}}
-    other = train("other", components={**components, "length": constant}, weights=weights)
-    assert sha256(other / "model/model.safetensors") == sha256(run / "model/model.safetensors")
-
-
-def test_a_score_that_is_nan_ends_the_run_in_one_line(train, mine):
-    with pytest.raises(StudyError) as error:
-        train("run", components={"length": mine("nan_at_the_second_step")})
-    assert str(error.value).startswith("components.length: at step 2, problem word_problems/train/")
-    assert "the score is nan" in str(error.value)
 
 
 def test_a_reward_that_edits_its_arguments_and_draws_random_numbers_changes_only_its_own_scores(train, mine):
     """At weight 0: not even those of the training."""
     weights = {"correctness": 0, "format": 0, "length": 0.3}
-    constant = {"function": "constant", "parameters": {}}
     runs = [
         train(name, components={"correctness": component, "format": component}, weights=weights)
-        for name, component in (("cuts", mine("cuts")), ("constant", constant))
+        for name, component in (("cuts", mine("cuts")), ("constant", {"function": "constant", "parameters": {}}))
     ]
     cut, other = (pd.read_parquet(run / "rollouts.parquet") for run in runs)
     assert (cut.score_format == cut.completion.str.len().clip(upper=3)).all()
     own = [f"{kind}_{name}" for kind in ("score", "advantage") for name in ("correctness", "format")]
     pd.testing.assert_frame_equal(cut.drop(columns=own), other.drop(columns=own))
-    cut, other = (pd.read_parquet(run / "metrics.parquet") for run in runs)
-    assert cut.step.tolist() == other.step.tolist()
     assert sha256(runs[0] / "model/model.safetensors") == sha256(runs[1] / "model/model.safetensors")
 
 
-def test_what_rewards_log_for_each_completion_is_in_the_rollouts(train, mine):
-    run = train("run", components={"format": mine("logs"), "length": mine("logs")}, weights={"length": 0})
+def test_what_rewards_log_for_each_completion_is_in_the_rollouts(train, trained, mine):
+    own = {"format": mine("logs"), "length": mine("logs")}
+    # Each step has a part of its own, and the first one no column for what is logged.
+    run = train("run", components=own, weights={"length": 0}, training={"save_strategy": "steps", "save_steps": 1})
     rollouts = pd.read_parquet(run / "rollouts.parquet")
     assert rollouts.columns[-1] == EXTRA.name
     assert rollouts.extra.notna().tolist() == (rollouts.step % 2 == 0).tolist()
     for row in rollouts.dropna(subset="extra").itertuples():
         logged = {"letters": len(row.completion), "first": row.completion[:1] or None}
         assert json.loads(row.extra) == {"format": logged, "length": logged}
-    other = train("other", components={"format": {"function": "constant", "parameters": {}}})
-    assert EXTRA.name not in pd.read_parquet(other / "rollouts.parquet")
+    assert EXTRA.name not in pd.read_parquet(trained() / "rollouts.parquet")
 
 
-def test_parts_with_and_without_logged_values_are_joined(tmp_path):
-    """As those of a run that goes on from a checkpoint, and of processes of which one has logged nothing."""
-    schema = pa.schema([("step", pa.int64())])
-    for process, logged in enumerate([None, '{"a": {"b": 1}}']):
-        writer = PartWriter(tmp_path, process)
-        for step in (1, 2):
-            extra = {EXTRA.name: [logged]} if logged and step == 2 else {}
-            writer.add("rollouts", pa.table({"step": [step], **extra}), step)
-        writer.flush()
-    join_parts(tmp_path, "rollouts", schema, tmp_path / "joined.parquet", EXTRA)
-    rows = [(row["step"], row[EXTRA.name]) for row in pq.read_table(tmp_path / "joined.parquet").to_pylist()]
-    assert rows == [(1, None), (1, None), (2, None), (2, '{"a": {"b": 1}}')]
-    join_parts(tmp_path, "rollouts", schema, tmp_path / "joined.parquet")
-    assert pd.read_parquet(tmp_path / "joined.parquet").columns.tolist() == ["step"]
+def test_each_component_gets_lists_objects_and_numbers_as_they_are_in_the_file(train, mine, tmp_path):
+    rows = [
+        {"question": f"How many are {n} eggs?", "tests": ["f()"] * (n % 3), "about": {"size": [n]}, "points": n / 4}
+        for n in range(8)
+    ]
+    data, prepared = tmp_path / "mine.jsonl", tmp_path / "train.parquet"
+    data.write_text("\n".join(map(json.dumps, rows)))
+    source = {"source": "file", "path": str(data), "columns": {name: name for name in ("tests", "about", "points")}}
+    prepare(PrepareSpec.model_validate({"source": source, "golds": False}), "train", prepared)
+    components = {"correctness": mine("changes"), "format": mine("changes")}
+    run = train("run", problems=prepared, components=components, training={"max_steps": 2})
+    rollouts = pd.read_parquet(run / "rollouts.parquet")
+    number = rollouts.problem_id.str.removeprefix("file/mine/").astype(int)
+    assert rollouts.score_correctness.tolist() == (number % 3 + number + number / 4).tolist()
+    assert rollouts.score_format.tolist() == rollouts.score_correctness.tolist()

@@ -4,7 +4,6 @@ import json
 import subprocess
 from types import SimpleNamespace
 
-import pandas as pd
 import pytest
 from trl import GRPOConfig
 
@@ -19,16 +18,6 @@ from workflow.starting import forking_python
 from . import scoring_in_processes as scoring
 from .conftest import spec_with
 
-OWN = """
-from collections import Counter
-
-def majority(completions, problem_id, log_metric, log_extra, **columns):
-    votes = Counter(zip(problem_id, (len(text) // 10 for text in completions)))
-    log_extra("votes", problem_id)
-    log_metric("answers", len(votes))
-    return [float(votes[problem, len(text) // 10]) for problem, text in zip(problem_id, completions)]
-"""
-
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
@@ -41,23 +30,18 @@ def told(tmp_path_factory):
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(4)]
 
 
-def over_processes(told, function, part):
-    return [value for of_process in told for value in of_process[function][part]]
+def test_scores_and_logged_columns_are_those_of_one_call(told):
+    def together(function, part):
+        return [value for of_process in told for value in of_process[function][part]]
 
-
-def test_scores_are_those_of_one_call(told):
     expected = scoring.ranked([*scoring.TEXTS], scoring.PROBLEMS, lambda *_: None, lambda *_: None, "of this process")
-    assert over_processes(told, "ranked", "scores") == expected
-    assert over_processes(told, "partly_logged", "scores") == [None] * scoring.ROWS
-
-
-def test_logged_columns_come_back_to_the_rows(told):
+    assert together("ranked", "scores") == expected
+    assert together("partly_logged", "scores") == [None] * scoring.ROWS
     assert [text for each in told for text in each["ranked"]["extra"]["text"]] == scoring.TEXTS
-    [column] = {name for each in told for name in each["partly_logged"]["extra"]}
-    values = [value for each in told for value in each["partly_logged"]["extra"][column]]
+    values = [value for each in told for value in each["partly_logged"]["extra"]["of the last group"]]
     assert values[-scoring.GROUP :] == ["p2"] * scoring.GROUP
     assert len(values) == scoring.ROWS
-    assert len(over_processes(told, "ranked", "metrics")) == scoring.ROWS // scoring.GROUP
+    assert len(together("ranked", "metrics")) == scoring.ROWS // scoring.GROUP
 
 
 def test_an_error_in_one_process_is_raised_in_all(told):
@@ -66,12 +50,14 @@ def test_an_error_in_one_process_is_raised_in_all(told):
     assert error.startswith("StudyError: components.logging_too_little: log_extra: the column 'verdict' has 1 values")
 
 
+CUT = {"num_generations": 8, "per_device_train_batch_size": 4}
+
+
 @pytest.mark.parametrize(
     ("training", "processes", "cut"),
     [
-        ({"num_generations": 8, "per_device_train_batch_size": 4}, 2, True),
-        ({"num_generations": 8, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}, 2, False),
-        ({"num_generations": 8, "per_device_train_batch_size": 4, "generation_batch_size": 24}, 2, True),
+        ({**CUT, "gradient_accumulation_steps": 2}, 2, False),
+        ({**CUT, "generation_batch_size": 24}, 2, True),
         ({"num_generations": 4, "per_device_train_batch_size": 6}, 2, True),  # one group of three is cut
         ({"num_generations": 4, "per_device_train_batch_size": 6, "steps_per_generation": 2}, 1, False),
         ({}, 2, False),  # TRL's defaults: 8 and 8
@@ -88,16 +74,12 @@ def test_the_plan_and_the_trainer_agree_on_layouts_that_cut_groups(training, pro
 
 
 def test_only_runs_whose_own_function_saw_parts_of_groups_have_another_code():
-    cut = {"training": {"num_generations": 8, "per_device_train_batch_size": 4}, "processes": 2}
-    whole = {**cut, "processes": 1}
-    built_in, own = ({"a": {"function": name}} for name in ("token_length", "mine.py:rank"))
+    def code(function, processes):
+        arm = arm_spec(components={"a": {"function": function}}, weights={"a": 1}, training=CUT, processes=processes)
+        return training_digest(ArmSpec.read(arm).functions)
 
-    def code(components, layout):
-        return training_digest(ArmSpec.read(arm_spec(components=components, weights={"a": 1}, **layout)).functions)
-
-    assert code(built_in, cut) == code(built_in, whole)
-    assert code(own, cut) != code(own, whole)
-    assert code(own, whole) == training_digest([])
+    assert code("token_length", 2) == code("token_length", 1)
+    assert code("mine.py:rank", 2) != code("mine.py:rank", 1) == training_digest([])
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -109,29 +91,3 @@ def test_functions_that_may_compare_completions_get_whole_groups_where_a_layout_
     wrapped = with_whole_groups(components, spec, SimpleNamespace(**rows, world_size=processes))
     changed = [name for name in components if wrapped[name] is not components[name]]
     assert changed == ["correctness", "format"] * (processes == 2)
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_one_and_two_processes_score_alike(train, forked, tmp_path):
-    """A user's function, two built-in components of groups, and one that scores completions singly, to the bit."""
-    (tmp_path / "own.py").write_text(OWN)
-    components = {
-        "correctness": {"function": f"{tmp_path / 'own.py'}:majority"},
-        "diversity": {"function": "diversity"},
-        "format": {"function": "relative_length"},
-    }
-    weights = {"correctness": 1, "diversity": 0, "format": 0.5, "length": 0.3}
-    changes = {"components": components, "weights": weights}
-    training = {"num_generations": 8, "max_steps": 1}
-    one = train("one", **changes, training={**training, "per_device_train_batch_size": 24})
-    two = tmp_path / "two" / "seed0"
-    in_two = spec_with(**changes, processes=2, training={**training, "per_device_train_batch_size": 12})
-    result = subprocess.run(forked(in_two, two), capture_output=True, text=True, timeout=300)
-    assert result.returncode == 0, result.stderr + result.stdout
-    tables = []
-    for run in (one, two):
-        table = pd.read_parquet(run / "rollouts.parquet").sort_values(["problem_id", "rollout"], ignore_index=True)
-        tables.append(table.filter(regex="problem_id|completion|rollout|score_|advantage"))
-    pd.testing.assert_frame_equal(tables[1], tables[0], check_exact=True)
-    assert tables[0].score_correctness.max() > 4  # more votes than a process has completions of a group

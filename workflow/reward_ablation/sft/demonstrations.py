@@ -1,8 +1,4 @@
-"""The supervised start's demonstrations: prompts as in GRPO training, and the completion to learn after each prompt.
-
-The command of the rule `sft` reads them before it imports torch, so that bad ones are refused at once. `fine_tune` then
-turns them into tokens.
-"""
+"""The supervised start's demonstrations, read before torch is imported, so that bad ones are refused at once."""
 
 from __future__ import annotations
 
@@ -30,10 +26,7 @@ def read_demonstrations(problems: Path, spec: SftSpec) -> tuple[list[str | Messa
 
 
 def completions_of(rows: Sequence[Problem], templates: Sequence[str]) -> list[str]:
-    r"""The completion of each row: row i takes template i modulo the number of templates.
-
-    {solution}, {working} and {answer} are filled in. Other braces (\boxed{}) stay as they are.
-    """
+    """The completion of each row: row i takes template i modulo their number. Braces of other names stay."""
     return [_filled(templates[index % len(templates)], row) for index, row in enumerate(rows)]
 
 

@@ -1,7 +1,4 @@
-"""The supervised start: from demonstrations to a model folder, which appears whole with its record, or not at all.
-
-The command of the rule `sft` calls it, and imports it only after its checks, because this imports torch and TRL.
-"""
+"""The supervised start: from demonstrations to a model folder, which appears whole with its record, or not at all."""
 
 from __future__ import annotations
 
@@ -53,11 +50,8 @@ def fine_tune(
 ) -> None:
     """Train a model on demonstrations, from the start or from an interrupted attempt, and put the result in place.
 
-    The spec has all that decides the result, except the model to start from. `problems` is the file of prepared
-    demonstrations, for its digest, and `demonstrations` has their prompts and completions. `work` is the folder for
-    checkpoints, and `output` the path of model.json in the folder that the result gets.
-
-    Raises Stopped if a signal, or the end of the Slurm job, stopped the training, which has then saved a checkpoint.
+    `problems` is the file of the `demonstrations`, for its digest, `work` the folder for checkpoints, `output` the path
+    of the result's model.json. Raises Stopped if the training was stopped and saved a checkpoint.
     """
     inputs = {"model": sha256(model / FETCHED), "problems": sha256(problems)}
     code = deciding_digest("sft")

@@ -1,7 +1,4 @@
-"""TRL's SFTTrainer with sealed checkpoints, and a line per step in the log.
-
-`fine_tune` makes it, once. A sealed checkpoint has digests of its files, so a half-written one is never continued from.
-"""
+"""TRL's SFTTrainer with sealed checkpoints, of which no half-written one is used, and a line per step in the log."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Check that the layers of `lora.target_modules` are in a model and can be trained there.
 
-The checks before a start call it if the model is on disk by then, and the jobs call it before they load the model.
-Without it, peft would leave out a name that matches no layer, as long as another one matches.
+peft itself would leave out a name that matches no layer, as long as another one matches.
 """
 
 from __future__ import annotations
@@ -26,11 +25,7 @@ _NAMED = 12
 
 
 def check_adapters(folder: Path, lora: Any, section: str) -> None:
-    """Refuse adapters of layers that a model lacks, of its head, or, for a supervised start, of a tied embedding.
-
-    `folder` is the model's, which is built without its weights. `section` of the study's config is "lora" or
-    "sft.lora".
-    """
+    """Refuse adapters of layers that a model lacks, of its head, or, in section "sft.lora", of a tied embedding."""
     adapters = lora_config(lora)
     if adapters is None or adapters.target_modules == ALL_LINEAR:
         return

@@ -1,7 +1,4 @@
-"""Stop of a run whose vLLM does not sample from the present weights: its log-probabilities are far from the trainer's.
-
-The trainer (`saving_trainer`) tells it the difference after each generation by vLLM.
-"""
+"""Stop of a run whose vLLM does not sample from the present weights, as far log-probabilities show."""
 
 from __future__ import annotations
 
@@ -28,10 +25,7 @@ SAME_DISTRIBUTION: dict[str, tuple] = {
 
 
 class GapWatch:
-    """Stops a run if several generations in a row were not sampled from the present weights.
-
-    With some settings of TRL's config, vLLM cuts off improbable tokens and TRL does not. Then no gap stops the run.
-    """
+    """Stops a run after several generations with a gap, unless the settings have vLLM cut off improbable tokens."""
 
     def __init__(self, settings: Mapping[str, Any]):
         # Whether a setting sets the distributions apart.

@@ -1,7 +1,4 @@
-"""Stop of a run or supervised start that can resume later: after a signal, or before its Slurm job's time is up.
-
-Both add the callback `Interruption` to their trainer and train inside `watching`.
-"""
+"""Stop of a run or supervised start that can resume later: after a signal, or before its Slurm job's time is up."""
 
 from __future__ import annotations
 
@@ -32,10 +29,7 @@ class Stopped(Exception):
 
 
 class Interruption(TrainerCallback):
-    """Saves a checkpoint and stops at the end of the step in which a reason to stop came up, except the last step.
-
-    All processes of a run stop at the same step, although a signal may reach only one.
-    """
+    """Saves and stops after the step in which a reason came up, the same in all processes; never in the last step."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ):
         self.end = end_of_job(environment)

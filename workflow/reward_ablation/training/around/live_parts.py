@@ -1,7 +1,6 @@
 """What a run's trainer gives its measurements to (its sink): it writes them in parts, and shows the rollouts meanwhile.
 
-`run` makes one in each process. It is apart from `parts`, on which checkpoints depend: a change here leaves checkpoints
-usable.
+It is apart from `parts`, on which checkpoints depend: a change here leaves checkpoints usable.
 """
 
 from __future__ import annotations
@@ -21,10 +20,7 @@ from reward_ablation.training.around.parts import PartWriter
 
 
 class LivePartWriter(PartWriter):
-    """A `PartWriter` whose first process also appends all processes' rollouts to `rollouts.jsonl`, for `watch`.
-
-    `texts` has the columns `prompt` and `gold` of each problem, by its id.
-    """
+    """A `PartWriter` that also appends rollouts, with `texts` of problems by id, to `rollouts.jsonl`, for `watch`."""
 
     def __init__(self, work: Path, process: int, texts: Mapping[str, dict[str, Any]]):
         super().__init__(work / "parts", process)

@@ -118,10 +118,7 @@ def _parts(folder: Path) -> list[Path]:
 
 
 def join_parts(folder: Path, name: str, schema: pa.Schema, output: Path, in_some: pa.Field | None = None) -> None:
-    """Join a table's parts in order of step and process. Without parts, the table has its columns and no rows.
-
-    The table has the column `in_some` if at least one part has it.
-    """
+    """Join a table's parts by step and process: no rows without parts, and the column `in_some` if any part has it."""
     paths = sorted(folder.glob(f"{name}-*.parquet"), key=_by_process)
     if in_some and any(in_some.name in pq.read_schema(path).names for path in paths):
         schema = schema.append(in_some)

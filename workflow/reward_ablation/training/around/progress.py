@@ -1,7 +1,4 @@
-"""Progress of the training: one line per step in the log, with reward and time left, and the heartbeat for `status`.
-
-`run` gives the callback to its trainer. All processes call it, and the first one writes.
-"""
+"""Progress of the training: one line per step in the log, with reward and time left, and the heartbeat for `status`."""
 
 from __future__ import annotations
 

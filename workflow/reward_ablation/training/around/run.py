@@ -1,7 +1,6 @@
 """One run from start to finish: finish a result that an earlier attempt left, or train on from its last checkpoint.
 
-The training command calls `train_run` in each process of the run. It joins the modules of `around`, in the order of a
-run's life, with the trainer that `core` builds.
+It joins the modules of `around`, in the order of a run's life, with the trainer that `core` builds.
 """
 
 from __future__ import annotations
@@ -69,8 +68,7 @@ class Start:
 def train_run(job: TrainingJob, callbacks: Sequence[TrainerCallback] = ()) -> None:
     """Train one run, or resume it where an attempt of the same spec and code was interrupted.
 
-    Raises Stopped if a signal or the end of the Slurm job stopped the run after it saved a checkpoint, or if a GPU ran
-    out of memory. Raises PassingError if the run needs a GPU and this machine shows none.
+    Raises Stopped after a signal, before a Slurm job ends, and if a GPU ran out of memory; PassingError without a GPU.
     """
     os.environ.setdefault("TENSORBOARD_LOGGING_DIR", str(job.run_dir / "tensorboard"))
     if job.spec.gpus and gpu_kind() is None:
@@ -179,11 +177,7 @@ def why_halving_matters(trainer: SavingTrainer) -> str | None:
 
 
 def halve(work: Path, settings: dict[str, Any], times: int, why_not: str | None = None) -> int:
-    """Let the next attempt halve the micro batch once more than the `times` of this one; return its micro batch.
-
-    `times` is not read from the file, which another process that ran out of memory, too, may have written already.
-    `why_not` is what `why_halving_matters` returns.
-    """
+    """Halve the next attempt's micro batch. `times` is not read again: another process may have written the file."""
     if why_not:
         raise StudyError(
             "training: the GPU's memory does not hold the micro batch, and half of it would change the training, "

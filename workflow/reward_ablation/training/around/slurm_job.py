@@ -1,7 +1,4 @@
-"""What Slurm allocated to the job of a process, from the environment of the process.
-
-`attempts` puts it into the record of each attempt that trains in a Slurm job.
-"""
+"""What Slurm allocated to the job of a process, from its environment: for the record of an attempt."""
 
 from __future__ import annotations
 
@@ -14,12 +11,10 @@ from reward_ablation.cluster.slurm import start_of_job
 
 
 def slurm_job(environment: Mapping[str, str], began: float) -> dict[str, Any] | None:
-    """What Slurm allocated to the job of this process, which began so many seconds after 1970; None outside of Slurm.
+    """What Slurm allocated to this process's job; None outside of Slurm. `began` is in seconds after 1970.
 
-    `environment` is that of a batch step, or of a step that `srun` began. `nodes`, `gpus` and `cpus` are numbers of the
-    whole job. `start` is that of the job, and `seconds_before` runs from there until the process began. Where Slurm did
-    not give a value, `restarts` and `gpus` are 0, and any other is None. Only a job that does more than this training
-    has `parts`.
+    Numbers are of the whole job. `seconds_before` runs from the job's start until the process began. What Slurm did not
+    give is None, or 0 for `restarts` and `gpus`; only a job that does more than this training has `parts`.
     """
     if "SLURM_JOB_ID" not in environment:
         return None

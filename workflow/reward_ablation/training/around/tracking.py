@@ -1,7 +1,4 @@
-"""Experiment trackers: TRL's settings, the variables that W&B reads, and what TRL does not tell trackers.
-
-`run` calls it before it trains; in a study without trackers nothing is set.
-"""
+"""Experiment trackers: TRL's settings, the variables that W&B reads, and what TRL does not tell trackers."""
 
 from __future__ import annotations
 
@@ -27,9 +24,8 @@ WANDB_ID = "wandb_id"
 def tracker_settings(tracking: Mapping[str, Any]) -> dict[str, Any]:
     """TRL's settings of the trackers, from the command's option `--tracking`; empty where there is no tracker.
 
-    If the user has set WANDB_NAME, it becomes the run's name in W&B. Otherwise TRL's own name would take precedence.
-    All trackers get one name, and runs of one name are a single run to Trackio: in a study with Trackio the variable
-    has no effect.
+    The user's WANDB_NAME comes before TRL's own name. All trackers get one name, and runs of one name are a single run
+    to Trackio: in a study with Trackio the variable has no effect.
     """
     settings = {name: value for name, value in tracking.items() if name != "group"}
     trackers = settings.get("report_to") or ()
@@ -41,10 +37,7 @@ def tracker_settings(tracking: Mapping[str, Any]) -> dict[str, Any]:
 def prepare_wandb(
     tracking: Mapping[str, Any], run_dir: Path, environment: MutableMapping[str, str] = os.environ
 ) -> None:
-    """Set W&B's environment variables, such as the id of its run; those that the user has set stay.
-
-    The first process of a run calls it, which alone logs, once the work folder belongs to the run.
-    """
+    """Set W&B's environment variables in a run's first process, which alone logs; those that the user has set stay."""
     if not tracking:
         return
     environment.setdefault("WANDB_PROJECT", tracking["project"])

@@ -1,7 +1,6 @@
 """A run's trainer, built from the run's spec.
 
-`training.around.run` calls it, with a subclass of the trainer that saves checkpoints. It is in the core because what a
-spec becomes, such as the order of components, decides the numbers.
+It is in the core because what a spec becomes, such as the order of components, decides the numbers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What changes a model's outputs beside its weights: dropout, and how it numbers positions after padding.
-
-`build` sets both as a run needs them. The checks before training, and `by_transformers`, ask whether there is dropout.
-"""
+"""What changes a model's outputs beside its weights: dropout, and how it numbers positions after padding."""
 
 from __future__ import annotations
 

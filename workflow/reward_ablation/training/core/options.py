@@ -1,7 +1,4 @@
-"""Options of `accelerate launch` and of the vLLM server that decide a run's numbers, and so belong to the core.
-
-`training.around.launch` starts processes and servers with them, beside options of its own such as ports.
-"""
+"""Options of `accelerate launch` and of the vLLM server that decide a run's numbers, and so belong to the core."""
 
 from __future__ import annotations
 

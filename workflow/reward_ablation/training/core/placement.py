@@ -1,7 +1,4 @@
-"""On which tokens a component's advantage acts: all tokens, the last one, or those that write the answer.
-
-`trainer` asks it for each generation. A completion's total over its tokens is the same under all placements.
-"""
+"""On which tokens a component's advantage acts: all, the last, or those of the answer. The total is always the same."""
 
 from __future__ import annotations
 

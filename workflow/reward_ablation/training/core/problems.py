@@ -1,7 +1,4 @@
-"""The problems that a run trains on: those whose prompt, with a whole completion, fits into the model's context.
-
-`build`, the checks before a start, and `training.around.launch`, for the longest text of vLLM, call the same function.
-"""
+"""The problems that a run trains on: those whose prompt, with a whole completion, fits into the model's context."""
 
 from __future__ import annotations
 

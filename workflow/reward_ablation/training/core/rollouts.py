@@ -1,8 +1,4 @@
-"""Rows of `rollouts.parquet`: every sampled completion with its scores, advantages and length.
-
-`trainer` makes them for each generation, and `reward_ablation.trl` for runs of TRL's own trainer;
-`training.around.finish` joins them.
-"""
+"""Rows of `rollouts.parquet`: every sampled completion with its scores, advantages and length."""
 
 from __future__ import annotations
 
@@ -49,11 +45,10 @@ def rollout_schema(components: list[str]) -> pa.Schema:
 def rollout_table(
     columns: dict[str, Any], scores: dict[str, list[float]], parts: dict[str, list[float]], weights: dict[str, float]
 ) -> pa.Table:
-    """One row per completion. A score is null where the component gave none.
+    """One row per completion, with null for no score, by `scores`, raw, and `parts` of the advantage of each component.
 
-    `total` is the weighted sum of scores, null where no component with a weight gave one. `columns` belong to no
-    component; those of `sampling_gap` and `EXTRA` may be missing. `scores` are raw, and `parts` are parts of the
-    advantage, both by component.
+    `total` is the weighted sum of scores, null where no component with a weight gave one. `columns` have no component.
+    Those of `sampling_gap` and `EXTRA` may be missing.
     """
     none = [None] * len(columns["completion"])
     rows = {

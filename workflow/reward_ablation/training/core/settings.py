@@ -1,7 +1,4 @@
-"""TRL's and peft's own config objects, from a run's spec.
-
-`build` makes a run's config by it, `sft` that of the supervised start, and the checks before a start those of all runs.
-"""
+"""TRL's and peft's own config objects: of runs, of the supervised start, and for the checks before a start."""
 
 from __future__ import annotations
 
@@ -81,11 +78,7 @@ def grpo_config(
 def trl_config(
     kind: type[Config], section: str, settings: dict[str, Any], output_dir: Path, seed: int, on_cpu: bool
 ) -> Config:
-    """A config object of TRL's class `kind` that logs one line per step.
-
-    `section` is the section of the study's config that the settings come from. Raises StudyError if TRL refuses a
-    value, or a combination of values.
-    """
+    """TRL's config object of class `kind`, which logs each step. An error of TRL's names the config's `section`."""
     # A spec writes 2.0 as 2, and torch and transformers refuse whole numbers as a momentum or a temperature.
     floats = {field.name for field in fields(kind) if "float" in str(field.type)}
     settings = {name: float(each) if name in floats and type(each) is int else each for name, each in settings.items()}

@@ -35,10 +35,7 @@ def header(key: str) -> dict[str, str]:
 
 
 class RequireKey:
-    """ASGI middleware that answers requests without the key with status 401, except requests to `OPEN`.
-
-    Raises KeyError in a process without a key, because the server must not start without one.
-    """
+    """ASGI middleware: status 401 without the key, except for `OPEN`. Without a key of its own, it does not start."""
 
     def __init__(self, app: Application):
         self.app = app

@@ -1,9 +1,6 @@
 """Launcher of a run's processes on one node: accelerate's launcher with one-line errors. The processes end with it.
 
 python -m reward_ablation.training.around.launch.launcher --processes N [...] -- OPTIONS OF reward_ablation.training
-
-`processes` starts it for a run of several processes: in its own place, beside a vLLM server, or by srun on each of
-several nodes.
 """
 
 from __future__ import annotations
@@ -33,9 +30,8 @@ def accelerate_options(
 ) -> list[str]:
     """Options of `accelerate launch` for `processes` on all `nodes`, which connect at a port, 0 for any free one.
 
-    Ranks follow the order of the job's nodes, so that results do not depend on which node connects first. There are no
-    options for DeepSpeed's batch, accumulation and clipping: transformers sets these from the run's settings.
-    `environment` has Slurm's variables, needed on several nodes.
+    Ranks follow the order of the job's nodes, so that results do not depend on which node connects first. DeepSpeed's
+    batch, accumulation and clipping come from the run's settings, by transformers. `environment` has Slurm's variables.
     """
     options = STRATEGIES[strategy]
     options = [*options, "--num_processes", str(processes), "--num_machines", str(nodes), "--gpu_ids", "all"]

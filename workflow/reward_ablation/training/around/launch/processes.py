@@ -1,7 +1,6 @@
 """Layout of one run's processes: this process alone, or several by launchers, and a vLLM server beside them.
 
-The training command calls it before it imports torch, because another process may train in its place. The checks before
-a start ask it whether a run's packages are installed.
+It imports no torch, because another process may train in its place.
 """
 
 from __future__ import annotations
@@ -108,11 +107,9 @@ def srun_command(nodes: int, environment: Mapping[str, str] = os.environ) -> lis
 def _end_with(srun: list[str], run_dir: Path) -> int:
     """Run srun, pass signals on to the processes of the job, and return the run's exit status.
 
-    The status of srun does not show whether an error is permanent: when one node fails, srun ends the others, and a
-    signal that ended one of these counts more. The launcher of a node with a permanent error therefore creates a file.
-
-    If srun itself gets a signal, it kills all that it has started. It therefore runs in a session of its own, and
-    `scancel` sends the signal to the processes on all nodes.
+    When one node fails, srun ends the others, and its status may be of their signal. The launcher of a node with a
+    permanent error therefore creates a file. At a signal, srun itself would kill all that it has started. It runs in a
+    session of its own, and `scancel` sends the signal to the processes on all nodes.
     """
     # The file has a new name each time, because network file systems remember for a while that a file does not exist.
     marker = run_dir / f".error-stays-{uuid.uuid4().hex[:12]}"

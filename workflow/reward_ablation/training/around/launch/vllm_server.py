@@ -127,13 +127,10 @@ class Signals:
 def train_beside_server(
     plan: ServerPlan, trainer: Sequence[str], environment: Mapping[str, str], gpus: int, keep: Sequence[int]
 ) -> int:
-    """Start a server, then the training by this command. Return the exit status of the training.
+    """Start a server, then the training by this command, which ends with the server; return the training's status.
 
-    If the server ends first, the training is ended. The server gets the last of the GPUs that `environment` makes
-    visible, and the training the first `gpus`, 0 if everything runs on the CPU. `keep` has the descriptors of the run's
-    locks.
-
-    Raises PassingError if the server ended before the training or a signal ended the training.
+    The server gets the last of the GPUs that `environment` makes visible, and the training the first `gpus`. `keep` has
+    descriptors of the run's locks. Raises PassingError if the server ended first or a signal ended the training.
     """
     shown = environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if gpus else []
     signals = Signals()
@@ -166,10 +163,7 @@ def train_beside_server(
 def serving(
     plan: ServerPlan, environment: dict[str, str], keep: Sequence[int], check_stop: Callable[[], None]
 ) -> Iterator[tuple[Popen, Server]]:
-    """Run a server as long as the block lasts. Yields the server's guardian, and its address for the training.
-
-    `check_stop` is called while the server starts, and raises an exception to give up the start.
-    """
+    """Run a server while the block lasts; yield its guardian and address. `check_stop` raises to give up the start."""
     port, name = free_port(), f"reward-ablation-{uuid.uuid4().hex[:12]}"
     server = Server(f"http://127.0.0.1:{port}", free_port(), name, plan.started, new_key())
     environment = {
@@ -238,10 +232,9 @@ def _get(url: str, key: str) -> bytes | None:
 
 
 def longest_text(job: TrainingJob) -> int:
-    """Number of tokens that vLLM reserves memory for: the setting `vllm_max_model_length`, or what the run needs.
+    """Tokens that vLLM reserves memory for: `vllm_max_model_length`, or the longest prompt and a whole completion.
 
-    A run needs its longest prompt and a completion of full length. Raises StudyError if the settings or the model have
-    no room for them, since vLLM would cut completions short, or if the settings name more tokens than the model reads.
+    Raises StudyError without room for these, since vLLM would cut completions short, or beyond what the model reads.
     """
     from reward_ablation.sampling.context import context_of
     from reward_ablation.sampling.tokenizer import load_tokenizer  # imports transformers
@@ -292,10 +285,7 @@ def _without_proxy(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _watch(trainer: Popen, server: Popen, signals: Signals, plan: ServerPlan) -> int:
-    """Wait for the end of the training; return its exit status.
-
-    A signal to all processes of a job also reaches the server and ends it. The training then gets time to save.
-    """
+    """The training's exit status, once it ended. If a signal also ended the server, it gets time to save."""
     missed: float | None = None  # when we noticed the server's end
     while trainer.poll() is None:
         if missed is None and server.poll() is not None:

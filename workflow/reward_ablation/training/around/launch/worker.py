@@ -1,8 +1,4 @@
-"""A run's workers, the processes that train it: how a process knows that it is one, and workarounds for DeepSpeed.
-
-A launcher, or the supervisor of a vLLM server (`vllm_server`), starts them. The supervised start and the checks before
-a start use the refusal of others' launchers.
-"""
+"""A run's workers, the processes that train it: how a process knows that it is one, and workarounds for DeepSpeed."""
 
 from __future__ import annotations
 
@@ -27,10 +23,7 @@ def is_worker() -> bool:
 
 
 def refuse_other_launchers() -> None:
-    """Refuse to run under somebody else's launcher, or with variables by which accelerate changes how it trains.
-
-    Each process of a launcher would start all processes of the run.
-    """
+    """Refuse others' launchers, whose processes would each start all of the run, and accelerate's variables."""
     if is_worker():
         return
     for name in sorted(os.environ):

@@ -1,7 +1,4 @@
-"""Trials of what a layer computes, with random inputs and weights.
-
-`layers` makes them for layers that it does not know by their code, because the name of a class proves nothing.
-"""
+"""Trials of what a layer computes, with random inputs and weights: the name of a class proves nothing."""
 
 from __future__ import annotations
 
