@@ -9,16 +9,12 @@ NTH = {"num_paragraphs": 2, "nth_paragraph": 2, "first_word": "Eggs"}
 CASES = [
     ("keywords:existence", {"keywords": ["egg", "ham"]}, "Eggs and HAM.", True),  # in words, in any case
     ("keywords:existence", {"keywords": ["egg", "ham"]}, "Eggs.", False),
-    ("keywords:existence", {"keywords": ["C++ (new)"]}, "I write c++ (new).", True),  # no regular expression
     ("keywords:frequency", EGGS, "Egg, eggs.", True),
     ("keywords:frequency", EGGS, "One egg.", False),
     ("keywords:forbidden_words", {"forbidden_words": ["egg"]}, "Eggs, eggplant and eggs.", True),  # whole words
     ("keywords:forbidden_words", {"forbidden_words": ["egg"]}, "An EGG, please.", False),
-    ("keywords:forbidden_words", {"forbidden_words": ["egg"]}, "my_egg eggs", True),
-    ("keywords:forbidden_words", {"forbidden_words": ["C++"]}, "It is C++.", False),
     ("keywords:letter_frequency", {"letter": "e", "let_frequency": 3, "let_relation": "at least"}, "EeE", True),
     ("keywords:letter_frequency", {"letter": "e", "let_frequency": 3, "let_relation": "less than"}, "EeE", False),
-    ("keywords:letter_frequency", {"letter": "#", "let_frequency": 2, "let_relation": "at least"}, "#a #b", True),
     ("length_constraints:number_words", {"num_words": 4, "relation": "at least"}, "A well-known egg.", True),
     ("length_constraints:number_words", {"num_words": 4, "relation": "less than"}, "A well-known egg.", False),
     ("length_constraints:number_sentences", FEW, "One. Two!", True),
@@ -27,23 +23,18 @@ CASES = [
     ("length_constraints:number_paragraphs", {"num_paragraphs": 2}, "***\nOne.\n***\nTwo.\n***", True),
     ("length_constraints:number_paragraphs", {"num_paragraphs": 2}, "One.\n\nTwo.", False),
     ("length_constraints:nth_paragraph_first_word", NTH, "Ham.\n\n\"Eggs,\" she said.", True),
-    ("length_constraints:nth_paragraph_first_word", NTH, "Eggs.\n\nHam.", False),
     ("length_constraints:nth_paragraph_first_word", NTH, "Ham.\n\nEggs.\n\nHam.", False),  # exactly two
     ("length_constraints:nth_paragraph_first_word", NTH, "Ham.\n\n\n\nEggs.", False),  # an empty one is the second
     ("length_constraints:nth_paragraph_first_word", NTH, "Ham.\n\nEggshells.", False),
-    ("length_constraints:nth_paragraph_first_word", NTH, "Ham.\n\n'\"Eggs\"' it is.", True),
     ("length_constraints:nth_paragraph_first_word", NTH | {"first_word": "don't"}, "Ham.\n\nDon't!", True),  # ours
     ("length_constraints:nth_paragraph_first_word", NTH | {"nth_paragraph": 3}, "Ham.\n\nEggs.", False),
     ("detectable_content:number_placeholders", {"num_placeholders": 2}, "[name] of [city [x]", True),
     ("detectable_content:number_placeholders", {"num_placeholders": 2}, "[name] of [city\nx]", False),
     ("detectable_content:postscript", {"postscript_marker": "P.S."}, "Yours\np. s. More eggs", True),
     ("detectable_content:postscript", {"postscript_marker": "P.S."}, "Yours, PS more eggs", False),
-    ("detectable_content:postscript", {"postscript_marker": "P.P.S"}, "Yours\nP.P.S: More eggs", True),
     ("detectable_content:postscript", {"postscript_marker": "N.B. (*)"}, "Yours\nn.b. (*) eggs", True),
     ("detectable_format:number_bullet_lists", {"num_bullets": 2}, "Eggs:\n* one\n  - two\n**bold**", True),
     ("detectable_format:number_bullet_lists", {"num_bullets": 1}, "*", False),
-    ("detectable_format:number_bullet_lists", {"num_bullets": 1}, "* ", True),
-    ("detectable_format:number_bullet_lists", {"num_bullets": 2}, "*\n- one", True),
     ("detectable_format:number_bullet_lists", {"num_bullets": 1}, "-", True),
     ("detectable_format:constrained_response", {}, "My answer is maybe.", True),
     ("detectable_format:constrained_response", {}, "Maybe.", False),
@@ -55,15 +46,12 @@ CASES = [
     ("detectable_format:multiple_sections", SECTIONS, "Section A\nSection B", False),
     ("detectable_format:json_format", {}, ' ```JSON\n{"eggs": [1, 2]}\n``` ', True),
     ("detectable_format:json_format", {}, '```jsoN\n{"eggs": [1, 2]}\n```', False),
-    ("detectable_format:json_format", {}, '{"eggs": 1', False),
     ("detectable_format:json_format", {}, 'Here: {"eggs": 1}', False),
     ("detectable_format:title", {}, "So:\n<<On eggs>>\nThey ...", True),
     ("detectable_format:title", {}, "<<On\neggs>>", False),
     ("detectable_format:title", {}, "<< >> 1 >> 0", True),  # up to the last bracket of the line
-    ("detectable_format:title", {}, "<<>>", False),
     ("combination:two_responses", {}, "Eggs.\n******\nHam.", True),
     ("combination:two_responses", {}, "Eggs.\n******\nEggs. ", False),
-    ("combination:two_responses", {}, "Eggs.", False),
     ("combination:repeat_prompt", {"prompt_to_repeat": "How many eggs? "}, " how many eggs?\n72", True),
     ("combination:repeat_prompt", {"prompt_to_repeat": "How many eggs?"}, "72. How many eggs?", False),
     ("startend:end_checker", {"end_phrase": "Any questions?"}, 'So it is. "Any questions?" ', True),
