@@ -74,32 +74,18 @@ def test_nothing_in_a_thought_counts(answer_format, before, answer, thought):
 
 
 @fixed
-@given(spelled=spelled)
-def test_every_notation_is_read_back_exactly(spelled):
+@given(spelled=spelled, minus=st.sampled_from(["-", "\u2212", "\u2013", "- "]))
+def test_every_notation_is_read_back_exactly_and_a_sign_negates_it(spelled, minus):
     value, text = spelled
     assert exact_value(normalise(text)) == value
+    assert value < 0 or exact_value(normalise(minus + text)) == -value
 
 
 @fixed
-@given(spelled=spelled, minus=st.sampled_from(["-", "\u2212", "\u2013", "- "]))
-def test_a_sign_before_a_number_negates_it(spelled, minus):
-    value, text = spelled
-    assume(value >= 0)
-    assert exact_value(normalise(minus + text)) == -value
-
-
-@fixed
-@given(spelled=spelled, wrap=st.sampled_from(["${}$", "$ {} $", r"\({}\)", " {} ", "{}.", "**{}**"]))
-def test_what_surrounds_a_number_does_not_change_it(spelled, wrap):
-    value, text = spelled
-    assert grade(marked(wrap.replace("{}", text), "tag"), str(value), "tag").status == "correct"
-
-
-@fixed
-@given(pair=two_spellings)
-def test_a_number_is_correct_in_any_two_notations(pair):
+@given(pair=two_spellings, wrap=st.sampled_from(["{}", "${}$", "$ {} $", r"\({}\)", " {} ", "{}.", "**{}**"]))
+def test_a_number_is_correct_in_any_two_notations_whatever_surrounds_it(pair, wrap):
     answer, gold = pair
-    assert grade(marked(answer, "boxed"), gold).status == grade(marked(gold, "boxed"), answer).status == "correct"
+    assert grade(marked(wrap.replace("{}", answer), "tag"), gold, "tag").status == "correct"
 
 
 @fixed
@@ -109,7 +95,6 @@ def test_another_number_is_wrong_in_any_notation(one, other):
     for (value, text), (bare, plain) in ((one, other), (other, one)):
         assume("%" not in text or "%" in plain or 100 * value != bare)  # the sign may be left out
     assert grade(marked(one[1], "boxed"), other[1]).status == "wrong"
-    assert grade(marked(other[1], "boxed"), one[1]).status == "wrong"
 
 
 @fixed

