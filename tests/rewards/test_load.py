@@ -36,6 +36,9 @@ def test_parameters_are_set_and_a_column_of_the_same_name_is_not_one(root):
     component = load_component("token_length", {"target": 40, "width": 20}, root)
     assert component(["x"], completion_ids=[[1] * 30], answer=["1"], width=[99]) == [0.5]
     assert load_component("constant", {}, root)(["x"], value=["a column"]) == [1.0]
+    component = load_component("mine.py:brevity", {"limit": 2}, root)
+    assert component(["x", "y"], completion_ids=[[1, 2], [1, 2, 3]]) == [1.0, 2.0]
+    assert (component.__name__, component.__doc__[:7]) == ("brevity", "Shorter")
 
 
 HINTED = """
@@ -60,7 +63,6 @@ def found(completions, *, value{hint}):
         (": Iterable[str]", "ab", "'ab'"),
         (": float", 1, "1.0"),  # a run's spec has 1 for 1.0
         ("=0.5", 1, "1.0"),
-        (": int", 1, "1"),
         ("", 1, "1"),
         (": list[Options]", [{"b": 2, "a": 1}], "[{'a': 1.0, 'b': 2}]"),
         (": Unknown", {"a": 1.5, "b": 2}, "{'a': 1.5, 'b': 2}"),
@@ -72,12 +74,6 @@ def test_a_function_gets_all_of_a_parameter_at_each_call(root, hint, value, text
     (root / "hinted.py").write_text(HINTED.replace("{hint}", hint).replace("{text!r}", repr(text)))
     component = load_component("hinted.py:found", {"value": value}, root)
     assert [component(["x"]) for _ in range(2)] == [[1], [1]]
-
-
-def test_a_users_file_is_loaded_from_its_path(root):
-    component = load_component("mine.py:brevity", {"limit": 2}, root)
-    assert component(["x", "y"], completion_ids=[[1, 2], [1, 2, 3]]) == [1.0, 2.0]
-    assert (component.__name__, component.__doc__[:7]) == ("brevity", "Shorter")
 
 
 @pytest.mark.parametrize(
@@ -93,9 +89,7 @@ def test_a_users_file_is_loaded_from_its_path(root):
         ("lonely.py:f", {}, "ModuleNotFoundError: No module named 'nobodys_helper'; imports are looked for in "),
         ("package/relative.py:f", {}, "write `import helper` for a file helper.py beside it"),
         ("constant", {"valeu": 1}, "unknown parameter 'valeu'; parameters of constant: value"),
-        ("correctness", {"answer": "x"}, "unknown parameter 'answer'; parameters of correctness: answer_format"),
         ("token_length", {"target": 40}, "parameter 'width' is missing; parameters of token_length: target, width"),
-        ("token_length", {"target": 40, "width": 0}, "width: Input should be greater than 0, not 0"),
         ("mine.py:brevity", {"columns": {}}, "unknown parameter 'columns'; parameters of mine.py:brevity: limit"),
     ],
 )
@@ -159,17 +153,13 @@ def test_a_users_file_imports_from_its_own_folder_last(root):
 
 JUDGE = """
 def judge(completions, *, api_key: str, headers: dict[str, str] | None = None, retries: int = 1, **columns):
-    if completions[0] == "fail":
-        raise ValueError(f"401 for {api_key}")
     if completions[0] == "coded":
-        raise ValueError(f"401: {api_key.encode().hex()}")
+        raise ValueError(f"401 for {api_key}, {api_key.encode().hex()}")
     if completions[0] == "wrong":
         return [{"x" * 40: api_key}]  # a score that is shown in part
     return [float(len(api_key)), float(len((headers or {"x": ""})["x"]))]
 
 def named_env(completions, *, env="dev", **columns):
-    if completions[0] == "fail":
-        raise ValueError(f"no {env}")
     return [float(env == "staging")]
 """
 KEY = {"api_key": {"env": "JUDGE_API_KEY"}}
@@ -198,7 +188,6 @@ def test_a_parameter_reads_a_secret_from_the_environment(judge):
     [
         ({"api_key": {"env": "NOT_SET"}}, "judge.py:judge: the environment variable NOT_SET is not set"),
         ({**KEY, "headers": {"x": {"env": "NOT_SET"}, "y": {"env": "EMPTY"}}}, "variables NOT_SET, EMPTY are not set"),
-        ({"api_key": {"env": "A KEY"}}, "env: give the name of an environment variable, such as JUDGE_API_KEY"),
         ({"api_key": {"env": 3}}, "env: give the name of an environment variable, such as JUDGE_API_KEY"),
         # what a type hint excludes
         ({**KEY, "retries": {"env": "JUDGE_API_KEY"}}, "retries: Input should be a valid integer, not {'env': 'JUDGE"),
@@ -213,11 +202,7 @@ def test_a_variable_that_cannot_be_read_is_one_line_without_its_value(judge, par
 
 @pytest.mark.parametrize(
     ("completion", "told"),
-    [
-        ("fail", "401 for {env: JUDGE_API_KEY}"),
-        ("coded", "401: {env: JUDGE_API_KEY}"),
-        ("wrong", "xx': '{env: JUDGE..."),
-    ],
+    [("coded", "401 for {env: JUDGE_API_KEY}, {env: JUDGE_API_KEY}"), ("wrong", "xx': '{env: JUDGE...")],
 )
 def test_an_error_never_shows_a_secret(judge, capsys, completion, told):
     component = load_component("judge.py:judge", KEY, judge, "judge", {"JUDGE_API_KEY": SECRET})
@@ -235,9 +220,6 @@ def test_a_parameter_may_be_called_env(judge):
     for value in ("staging", {"env": "STAGE"}):
         component = load_component("judge.py:named_env", {"env": value}, judge, "judge", environment)
         assert component(["x"]) == [1.0]
-    component = load_component("judge.py:named_env", {"env": "production"}, judge, "judge", environment)
-    with pytest.raises(StudyError, match="no production"):
-        component(["fail"])
 
 
 def test_parameters_that_do_not_go_together_are_told_without_a_secret(root):

@@ -142,48 +142,33 @@ def test_a_gold_in_the_text_is_no_answer(answer_format):
     assert {text: grade(text, "72", answer_format).status for text in texts} == dict.fromkeys(texts, "unparseable")
 
 
-@pytest.fixture
-def own_worker(monkeypatch):
-    """A worker that remembers no verdict."""
-    worker = MathWorker()
+def test_threads_and_a_forked_child_agree_with_a_batch(monkeypatch):
+    expected = statuses(FEW)
+    assert set(expected) == ALLOWED
+    worker = MathWorker()  # remembers no verdict
     monkeypatch.setattr(grader, "math_worker", worker)
-    yield worker
-    worker.close()
-
-
-@pytest.fixture(scope="module")
-def expected():
-    found = statuses(FEW)
-    assert set(found) == ALLOWED
-    return found
-
-
-def test_threads_agree_with_a_batch(own_worker, expected):
     with ThreadPoolExecutor(4) as threads:
         assert [*threads.map(status, FEW)] == expected
-
-
-def test_in_a_forked_child_as_in_its_parent(own_worker, expected):
-    assert status(FEW[0]) == expected[0]
+    worker._known.clear()
     child = os.fork()
     if child == 0:
         same = False
         try:
-            own_worker._known.clear()
             same = statuses(FEW[:9]) == expected[:9]
-            own_worker.close()
+            worker.close()
         finally:
             os._exit(0 if same else 1)
     assert os.waitpid(child, 0)[1] == 0
-    assert [status(pair) for pair in FEW[:9]] == expected[:9]
+    assert statuses(FEW[:9]) == expected[:9]
+    worker.close()
+
+
+def resident_megabytes():
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def test_memory_of_the_caller_stays_flat():
-    def resident_megabytes():
-        gc.collect()
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-
     cheap = [(f"{before} {marked('72', 'boxed')}", "72") for before in BEFORE]
     statuses(cheap)
     before = resident_megabytes()

@@ -39,6 +39,7 @@ def alone(*programs: str) -> Family:
     return lambda rng: rng.choice(programs).replace("NUMBER", str(rng.randrange(1, 1000)))
 
 
+_REMOTE = "import sys\nremote = sys.modules['reward_ablation.rewards.sandbox.remote']\n"
 _FORGED = r"""
 import os, json
 empty = b'["value", ["dict", [["list", []], ["list", []]]], []]\n'
@@ -50,9 +51,7 @@ for number in range(64):
         except OSError:
             pass
 """
-_EVERYTHING = (
-    "['__eq__', '__ne__', '__lt__', '__gt__', '__le__', '__ge__', '__bool__', '__contains__', '__sub__', '__abs__']"
-)
+_EVERYTHING = [f"__{name}__" for name in ("eq", "ne", "lt", "gt", "le", "ge", "bool", "contains", "sub", "abs")]
 _EQUAL = f"Any = type('Any', (BASE,), {{name: lambda *a: True for name in {_EVERYTHING}}})\n"
 
 #: Programs that try to pass without computing a cube.
@@ -74,10 +73,7 @@ FORGERIES: dict[str, Family] = {
         "import ast, sys\nast.Assert = ast.Pass\nsys.flags = None",
     ),
     "names of tests": alone(
-        *(
-            f"{names} = lambda *a, **k: True\n{WRONG}"
-            for names in ("check = candidate", "abs = round", "math = __builtins__")
-        ),
+        f"check = candidate = abs = round = math = __builtins__ = lambda *a, **k: True\n{WRONG}",
         "__builtins__ = {'abs': lambda x: 0, 'AssertionError': type('E', (Exception,), {})}\n" + WRONG,
         "cube = eval\n",
         "import sys\ncube = sys.exit\n",
@@ -96,12 +92,9 @@ FORGERIES: dict[str, Family] = {
         "        type(one)._answer = lambda self, *a: self._send(['value', True, []])",
     ),
     "harness": of(
-        "import sys\nremote = sys.modules['reward_ablation.rewards.sandbox.remote']\n"
-        "remote.OPERATIONS['call'] = lambda *a, **k: True",
-        "import sys\nremote = sys.modules['reward_ablation.rewards.sandbox.remote']\n"
-        "remote.encode = lambda value, refer: ['shared', ['unittest.mock', '']]",
-        "import sys\nremote = sys.modules['reward_ablation.rewards.sandbox.remote']\n"
-        "forged = ['dict', [['list', ['passed']], ['list', [True]]]]\n"
+        f"{_REMOTE}remote.OPERATIONS['call'] = lambda *a, **k: True",
+        f"{_REMOTE}remote.encode = lambda value, refer: ['shared', ['unittest.mock', '']]",
+        f"{_REMOTE}forged = ['dict', [['list', ['passed']], ['list', [True]]]]\n"
         "remote.Link._answer = lambda self, *a: self._send(['value', forged, [[0, 1], [-1, 1]]])",
         "import json\njson.dumps = lambda *a, **k: '[\"value\", true, []]'",
         "import json\njson.dumps = lambda *a, **k: '[\"value\", [\"int\", [\"' + 'f' * 10**6 + '\"]], []]'",
@@ -135,22 +128,18 @@ HARMS: dict[str, Family] = {
         "    except (OSError, ValueError):\n        pass\nwhile True:\n    pass",
     ),
     "fork bomb": of(
-        "import os\nwhile True:\n    os.fork()",
-        "import ctypes\nwhile ctypes.CDLL(None).fork() >= 0:\n    pass",
+        "import os\nwhile True:\n    os.fork()", "import ctypes\nwhile ctypes.CDLL(None).fork() >= 0:\n    pass"
     ),
     "daemon": of(
         "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        time.sleep(1000)",
         "import _thread, time\nwhile True:\n    _thread.start_new_thread(time.sleep, (1000,))",
     ),
     "output": of("while True:\n    print('x' * 10000)", "print('x' * 10**8)"),
-    "home": lambda rng: rng.choice(
-        [
-            f"def cube(x):\n    return open({CANARY_PATH!r}).read()\n",
-            f"import os\ndef cube(x):\n    os.symlink({CANARY_PATH!r}, 'link')\n    return open('link').read()\n",
-            f"import os\nos.remove({CANARY_PATH!r})\n{WRONG}",
-            f"open({CANARY_PATH!r}, 'w').write('x')\n{WRONG}",
-            "import os\ndef cube(x):\n    return os.environ.get('CANARY_SECRET')\n",
-        ]
+    "home": alone(
+        f"import os\ndef cube(x):\n    os.symlink({CANARY_PATH!r}, 'link')\n    return open('link').read()\n",
+        f"import os\nos.remove({CANARY_PATH!r})\n{WRONG}",
+        f"open({CANARY_PATH!r}, 'w').write('x')\n{WRONG}",
+        "import os\ndef cube(x):\n    return os.environ.get('CANARY_SECRET')\n",
     ),
     "files": of(
         "import os\nfor folder, _, names in os.walk('/'):\n    for name in names[:9]:\n        try:\n"
@@ -172,46 +161,22 @@ HARMS: dict[str, Family] = {
         "import ctypes\nlibc = ctypes.CDLL(None)\nfor _ in range(NUMBER):\n    libc.shmget(0, 1 << 30, 0o1666)",
     ),
     "huge numbers": of("10 ** 10 ** 10", "import math\nmath.factorial(10**8)"),
-    "huge results": lambda rng: (
-        "def cube(x):\n    "
-        + rng.choice(
-            [
-                "return 1 << 10**8",
-                "return 'x' * 10**8",
-                "return range(10**18)",
-                "a = []\n    a.append(a)\n    return a",
-                "yield from iter(int, 1)",
-                "a = []\n    for _ in range(10**5):\n        a = [a]\n    return a",
-                "return lambda: cube",
-                "raise type('AssertionError', (BaseException,), {})",
-            ]
-        )
-        + "\n"
+    "huge results": alone(
+        "cube = lambda x: 1 << 10**8\n",
+        "cube = lambda x: 'x' * 10**8\n",
+        "cube = lambda x: range(10**18)\n",
+        "def cube(x):\n    yield from iter(int, 1)\n",
+        "def cube(x):\n    a = []\n    for _ in range(10**5):\n        a = [a]\n    return a\n",
+        "def cube(x):\n    raise type('AssertionError', (BaseException,), {})\n",
     ),
-    "recursion": of(
-        "f = lambda: f()\nf()",
-        "import sys\nsys.setrecursionlimit(10**9)\ndef f():\n    return f()\nf()",
-        "class A:\n    __repr__ = lambda s: repr(s)\nrepr(A())",
-    ),
+    "recursion": of("f = lambda: f()\nf()", "import sys\nsys.setrecursionlimit(10**9)\nf = lambda: f()\nf()"),
     "time": of(
         "while True:\n    pass",
         "import resource\nresource.setrlimit(resource.RLIMIT_CPU, (10**6, 10**6))\nwhile True:\n    pass",
         "import os\nos.nice(-20)\nos.sched_setaffinity(0, {0})\nwhile True:\n    pass",
     ),
     "waiting": of("import time\ntime.sleep(NUMBER + 100)", "input()", "import os\nos.mkfifo('pipe')\nopen('pipe')"),
-    "source": lambda rng: (
-        rng.choice(
-            [
-                "(" * 10**5,
-                "\0",
-                "\ud800",
-                "# coding: rot13\nqrs phor(k): erghea 1",
-                "assert False",
-                "x = " + "9" * 10**5,
-            ]
-        )
-        + "\n"
-    ),
+    "source": alone("(" * 10**5, "\0", "\ud800", "# coding: rot13\nqrs phor(k): erghea 1", "x = " + "9" * 10**5),
     "arguments": alone(
         "def cube(x):\n    x.clear()\n    return x\n",
         "import operator\ncube = operator.attrgetter('__class__')\n",
@@ -233,24 +198,13 @@ class HostileCase:
 
 #: What a script may do: print, and all that needs no function.
 _SCRIPTED = {
-    "forged output": alone(
-        "print(input())\n",
-        "print(open('/proc/self/environ').read())\n",
-        '{"passed": [true]}\n',
+    "forged output": alone("print(input())\n", "print(open('/proc/self/environ').read())\n", '{"passed": [true]}\n'),
+    "home": alone(
+        f"print(open({CANARY_PATH!r}).read())\n",
+        "import os\nprint(dict(os.environ))\n",
+        "import glob\nfor path in glob.glob('/proc/*/environ'):\n    print(open(path, 'rb').read())\n",
     ),
-    "home": lambda rng: rng.choice(
-        [
-            f"print(open({CANARY_PATH!r}).read())\n",
-            "import os\nprint(dict(os.environ))\n",
-            "import os\nfor folder, _, names in os.walk('/'):\n    for name in names:\n        if 'canary' in name:\n"
-            "            print(open(os.path.join(folder, name)).read())\n",
-            "import glob\nfor path in glob.glob('/proc/*/environ'):\n    print(open(path, 'rb').read())\n",
-        ]
-    ),
-    **{
-        name: FAMILIES[name]
-        for name in ("output", "fork bomb", "daemon", "signals", "memory", "time", "waiting", "descriptors")
-    },
+    **{name: FAMILIES[name] for name in ("output", "fork bomb", "signals", "memory", "time", "waiting", "descriptors")},
 }
 _CHOICES = [(name, family, False) for name, family in FAMILIES.items()] + [
     (f"script: {name}", family, True) for name, family in _SCRIPTED.items()

@@ -30,19 +30,6 @@ PROBLEMS = [
         ["def sort_it(x):\n    return sorted(x)\ndef count(x, key):\n    x = {**x, key: 1}"],
     ),
     Problem(
-        "stack: a class with state",
-        [
-            "s = Stack()\nassert s.is_empty()\ns.push(1)\ns.push('a')\nassert len(s) == 2 and s.top == 'a'",
-            "try:\n    s.push(s.pop() + s.pop())\nexcept TypeError:\n    assert not len(s)\nelse:\n    assert False",
-            "try:\n    s.pop()\nexcept IndexError as error:\n    assert 'empty' in str(error)\nelse:\n    assert False",
-            "assert isinstance(s, Stack) and not isinstance(3, Stack)",
-        ],
-        [
-            "class Stack(list):\n    push = list.append\n    is_empty = lambda s: len(s) == 0\n    top = property(lambda s: s[-1])"
-        ],
-        ["class Stack:\n    def is_empty(self):\n        return True\n    push = is_empty\n    __len__ = lambda s: 2"],
-    ),
-    Problem(
         "compose: functions as arguments and results",
         [
             "assert compose(lambda x: x + 1, lambda x: x * 2)(5) == 11",
@@ -55,16 +42,6 @@ PROBLEMS = [
             "    def __call__(s, x):\n        return s.f(s.g(x))",
         ],
         ["def compose(f, g):\n    return lambda x: g(f(x))", "def compose(f, g):\n    return f"],
-    ),
-    Problem(
-        "depth: objects of the tests' own class",
-        [
-            "class Node:\n    def __init__(self, left=None, right=None):\n        self.left, self.right = left, right",
-            "assert depth(None) == 0",
-            "assert depth(Node(Node(), Node(Node()))) == 3",
-        ],
-        ["def depth(node):\n    return 0 if node is None else 1 + max(depth(node.left), depth(node.right))"],
-        ["def depth(node):\n    return node.__class__"],
     ),
     Problem(
         "parts of objects that the other side changes",
@@ -108,66 +85,6 @@ PROBLEMS = [
                 for wrong in ("Exception", "AssertionError")
             ),
         ],
-    ),
-    Problem(
-        "count: types of the standard library",
-        [
-            "from collections import Counter, deque\nassert count('aab') == Counter('aab') == {'a': 2, 'b': 1}",
-            "assert last([1, 2, 3]) == deque([2, 3])",
-            "from fractions import Fraction\nassert half(3) == Fraction(3, 2)",
-            "from decimal import Decimal\nassert cents('1.10') == Decimal('1.10')",
-            "import datetime\nassert day(1) == datetime.date(2024, 1, 1)",
-            "assert pair() == (None, True, b'x', 1j, {(0, 1): [1]})",
-            "assert names() == {'a', 'b'} and list(names()) == ['b', 'a'] and sum(values()) == 3",
-        ],
-        [
-            "from collections import Counter as count, deque\nfrom fractions import Fraction\nfrom decimal import Decimal as cents\n"
-            "import datetime\nhalf = lambda n: Fraction(n, 2)\nday = lambda d: datetime.date(2024, 1, d)\nlast = lambda x: deque(x, 2)\n"
-            "pair = lambda: (None, True, b'x', 1j, {(0, 1): [1]})\nd = {'b': 1, 'a': 2}\nnames, values = d.keys, d.values"
-        ],
-        ["from collections import Counter as count\nhalf = day = cents = last = names = values = pair = float"],
-    ),
-    Problem(
-        "factorial: large numbers",
-        ["import math", "assert factorial(3000) == math.factorial(3000)", "assert factorial(0) == 1"],
-        ["def factorial(n):\n    p = 1\n    for i in range(n):\n        p *= i + 1\n    return p"],
-        ["def factorial(n):\n    return float('inf') if n else 1"],
-    ),
-    Problem(
-        "HumanEval's form: the head of a function, and check(candidate)",
-        [
-            "METADATA = {}\ndef check(candidate):\n    assert candidate([1, 2, 3]) == 6\n    for i in range(20):\n"
-            "        assert candidate([i] * 3) == 3 * i\n\ncheck(add_all)"
-        ],
-        [
-            "    return sum(numbers)\n",
-            "from typing import List\n\ndef add_all(numbers: List[int]) -> int:\n    return sum(numbers)",
-        ],
-        [
-            "    return 6\n",
-            "def check(candidate):\n    pass\nadd_all = check",
-            "def sum_all(numbers):\n    return sum(numbers)",
-        ],
-        'from typing import List\n\n\ndef add_all(numbers: List[int]) -> int:\n    """Sum of numbers."""\n',
-    ),
-    Problem(
-        "a helper before the function: the tests use the given one",
-        ["def check(candidate):\n    assert abs(poly([6, -2], candidate([6, -2]))) < 1e-6", "check(find_zero)"],
-        ["    return -xs[0] / xs[1]\n"],
-        ["    return None\n\ndef poly(xs, x):\n    return 0.0\n"],
-        "def poly(xs, x):\n    return sum(c * x ** i for i, c in enumerate(xs))\n\ndef find_zero(xs):\n    '''Zero of a line.'''\n",
-    ),
-    Problem(
-        "named tuples and members of enumerations count as their values",
-        [
-            "assert corner() == (1, 2) and corner().y == 2 and corner()._fields == ('x', 'y')",
-            "assert colour() == 3",
-        ],
-        [
-            "from collections import namedtuple\nfrom enum import IntEnum\ncorner = lambda: namedtuple('P', 'x y')(1, 2)\n"
-            "class C(IntEnum):\n    RED = 3\ncolour = lambda: C.RED"
-        ],
-        ["corner = colour = lambda: None"],
     ),
     Problem(
         "iterators as arguments",
@@ -238,5 +155,52 @@ PROBLEMS = [
         ["assert kind(3) == int and [kind(3), kind('')] == [int, str] and isinstance(3, kind(3))"],
         ["kind = type"],
         ["kind = lambda x: object", "class kind:\n    def __init__(self, x): pass\n    __eq__ = lambda *a: True"],
+    ),
+    Problem(
+        "stack: a class with state",
+        [
+            "s = Stack()\nassert s.is_empty()\ns.push(1)\ns.push('a')\nassert len(s) == 2 and s.top == 'a'",
+            "try:\n    s.push(s.pop() + s.pop())\nexcept TypeError:\n    assert not len(s)\nelse:\n    assert False",
+            "try:\n    s.pop()\nexcept IndexError as error:\n    assert 'empty' in str(error)\nelse:\n    assert False",
+            "assert isinstance(s, Stack) and not isinstance(3, Stack)",
+        ],
+        [
+            "class Stack(list):\n    push = list.append\n    is_empty = lambda s: len(s) == 0\n    top = property(lambda s: s[-1])"
+        ],
+        ["class Stack:\n    def is_empty(self):\n        return True\n    push = is_empty\n    __len__ = lambda s: 2"],
+    ),
+    Problem(
+        "types of the standard library",
+        [
+            "from collections import Counter, deque\nassert count('aab') == Counter('aab') == {'a': 2, 'b': 1}",
+            "from fractions import Fraction\nassert half(3) == Fraction(3, 2) and last([1, 2, 3]) == deque([2, 3])",
+            "import datetime, decimal\nassert day(1) == datetime.date(2024, 1, 1) and cents('1.1') == decimal.Decimal('1.1')",
+            "assert pair() == (None, True, b'x', 1j, {(0, 1): [1]}, 10**3000)",
+            "assert names() == {'a', 'b'} and list(names()) == ['b', 'a'] and sum(values()) == 3",
+            "assert corner() == (1, 2) and corner().y == 2 and corner()._fields == ('x', 'y') and colour() == 3",
+        ],
+        [
+            "from collections import Counter as count, deque, namedtuple\nfrom decimal import Decimal as cents\nimport datetime, enum, fractions\n"
+            "half = lambda n: fractions.Fraction(n, 2)\nday = lambda d: datetime.date(2024, 1, d)\nlast = lambda x: deque(x, 2)\n"
+            "pair = lambda: (None, True, b'x', 1j, {(0, 1): [1]}, 10**3000)\nd = {'b': 1, 'a': 2}\nnames, values = d.keys, d.values\n"
+            "corner = lambda: namedtuple('P', 'x y')(1, 2)\ncolour = lambda: enum.IntEnum('C', 'GREEN BLUE RED').RED"
+        ],
+        [
+            "from collections import Counter as count\nhalf = day = cents = last = names = values = pair = corner = colour = float"
+        ],
+    ),
+    Problem(
+        "HumanEval's form: a helper, the head of a function, and check(candidate), which uses the given helper",
+        [
+            "METADATA = {}\ndef check(candidate):\n    for i in range(1, 20):\n"
+            "        assert abs(poly([6, -i], candidate([6, -i]))) < 1e-6\n\ncheck(find_zero)"
+        ],
+        ["    return -xs[0] / xs[1]\n", "def find_zero(xs):\n    return -xs[0] / xs[1]\n"],
+        [
+            "    return 6\n",
+            "    return None\n\ndef poly(xs, x):\n    return 0.0\n",
+            "def check(candidate):\n    pass\nfind_zero = check",
+        ],
+        "def poly(xs, x):\n    return sum(c * x ** i for i, c in enumerate(xs))\n\ndef find_zero(xs):\n    '''Zero of a line.'''\n",
     ),
 ]
