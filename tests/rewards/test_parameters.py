@@ -19,11 +19,8 @@ def component(
 ): ...
 
 
-def test_markers_are_found_in_type_hints():
+def test_markers_are_found_in_type_hints_and_relative_paths_start_from_the_root():
     expected = {"attempts": Mark.NOT_IN_SPEC, "template": Mark.FILE, "more": Mark.FILE, "model": Mark.FOLDER}
     assert marks_of(component) == expected
-
-
-def test_relative_paths_start_from_the_root_and_nothing_else_is_changed():
     given = {"template": "a/b.txt", "more": None, "model": "/m", "weight": 1.0, "attempts": 2}
     assert with_whole_paths(component, given, Path("/study")) == given | {"template": "/study/a/b.txt"}

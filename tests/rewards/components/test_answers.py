@@ -25,20 +25,16 @@ boxed, hashed, final, tagged = (partial(answer_format, format=name) for name in 
     ("component", "completion", "gold", "score"),
     [
         (boxed_answer, r"\boxed{\frac12}", r"\dfrac{1}{2}", 1.0),  # and so is the gold
-        (boxed_answer, r"\boxed{72}, \boxed{1}", "72", 0.0),
         (boxed_answer, r"\boxed{0.25}", r"\frac{1}{4}", 0.0),  # strings, not values
         (boxed_answer, r"\boxed{72} \boxed{1", "72", 0.0),  # cut off before its answer
         (boxed_answer, r"\boxed{72} \boxed{}", "72", 0.0),  # here the last one counts, empty or not
-        (boxed_answer, r"<think>\boxed{72}</think>", "72", 0.0),
         (boxed_answer, r"\boxed{72}", "", None),
         (final_line, "Final: 42.0", "42", 1.0),  # equal as values
         (final_line, "Final: 1234", "1,234", 1.0),  # a gold with a comma can be right
         (final_line, "Final: -.5", "-1/2", 1.0),
         (final_line, "Final: 71", "72", 0.1),
         (final_line, "Final: 72\nIs that so?", "72", 0.0),  # does not end the text
-        (final_line, "Final: 72 eggs", "72", 0.0),
         (final_line, "Final: 72", "", None),
-        (three_way_verifier, r"\boxed{72}", "72", 1.0),
         (three_way_verifier, r"\boxed{9^{9^{9}}}", "72", -1.0),  # too costly to compare
         (three_way_verifier, r"\boxed{}", "72", -0.5),
         (three_way_verifier, r"\boxed{72}", "", None),
@@ -48,9 +44,7 @@ boxed, hashed, final, tagged = (partial(answer_format, format=name) for name in 
         (signed_answer, r"<answer>72\%</answer>", "0.72", -1.0),
         (signed_answer, "<answer>答案是７２</answer>", "72", 1.0),
         (signed_answer, "<answer>71</answer> or 72", "72", -1.0),  # not in the tag
-        (signed_answer, "<answer>72", "72", -1.0),
         (signed_answer, "<answer>72</answer>", "", None),
-        (by_hash, "#### 72", "72", 1.0),
         (by_hash, "#### 71", "72", 0.0),
         (by_hash, "#### 72", "", None),  # without a gold there is no verdict
         (correctness, r"\boxed{9^{9^{9}}}", "72", 0.0),  # no way out of the loss
@@ -61,35 +55,27 @@ boxed, hashed, final, tagged = (partial(answer_format, format=name) for name in 
         (boxed, r"**\boxed{\frac{1}{2}}**", "", 1.0),
         (boxed, r"最大值为 $\boxed{5}$。", "", 1.0),  # the Chinese stop
         (boxed, r"最大值为 $\boxed{5}$。对吗", "", 0.0),
-        (boxed, r"\boxed{1} or \boxed{72}", "", 0.0),
         (boxed, r"<think>\boxed{1}</think>\boxed{72}", "", 1.0),
         (final, "Sum.\nFinal: 72.", "", 1.0),
-        (tagged, "<answer>72</answer>", "", 1.0),
         (tagged, "<answer>72</answer> yes", "", 0.0),
         (keyword_steps, "first first first", "", 0.25),  # each word once
-        (keyword_steps, "first second third", "", 0.75),
         (keyword_steps, "Step 1: add. Step 2: carry.", "", 0.5),
         (keyword_steps, "s t e p 1", "", 0.25),  # blanks are removed
         (keyword_steps, "Step 10", "", 0.25),  # counts as step 1
-        (keyword_steps, r"\boxed{}", "", 0.4),  # empty counts
         (keyword_steps, r"first second third \boxed{72}", "", 1.0),  # 1.15, cut
         (ten_steps, "step 1: add", "", 0.0),
         (ten_steps, "1. add\n2. carry", "", 0.2),  # each line, not only the first
-        (ten_steps, "so 1. add", "", 0.0),
         (ten_steps, "- add\n- carry\n* write", "", 0.3),
-        (ten_steps, "a - b * c", "", 0.0),
         (ten_steps, "First, add. Next, carry. Finally, write.", "", 0.3),
         (ten_steps, "- Step 1: add", "", 0.2),
         (step_format, "Step 1: " * 2, "", 2 / 3),  # a full score at three marks by default
         (step_format, "Step 1: " * 4, "", 1.0),
         (tag_count, "<think>\n9 * 8\n</think>\n<answer>\n72\n</answer>", "", 1.0),
         (tag_count, "<think>\n<think>\n9 * 8\n</think>\n<answer>\n72\n</answer>", "", 0.75),  # twice is not once
-        (tag_count, "<think>9 * 8</think><answer>72</answer>", "", 0.0),  # without their line breaks
         (tag_count, "\n</answer><think>\n", "", 0.5),  # in any order
         (think_answer_tags, "<think>9 * 8</think><answer>72</answer>", "", 1.25),
         (think_answer_tags, "<think>9 * 8</think>\n<answer>72</answer>", "", -1.0),  # something between
         (think_answer_tags, "<think>9 * 8</think><answer>72</answer>\n", "", -1.0),
-        (think_answer_tags, "<think><think>9 * 8</think><answer>72</answer>", "", -1.0),
         (think_answer_tags, "<think>9 * 8</think><answer>72</answer><answer>72</answer>", "", -1.0),
         (think_answer_tags, "<answer>72</answer><think>9 * 8</think>", "", -1.0),
     ],

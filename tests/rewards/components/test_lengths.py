@@ -78,7 +78,6 @@ def test_soft_overlong():
     ("ids", "ngram_size", "score"),
     [
         ([1, 2], 3, 0.0),  # no n-gram at all
-        ([1, 2, 3, 4, 5], 3, 0.0),
         ([1, 1, 1, 1, 1, 1], 3, -0.75),  # 1 different one of 4
         ([1, 2, 1, 2, 1], 1, -0.6),  # 2 different ones of 5
     ],
@@ -92,11 +91,8 @@ def test_repetition_penalty(ids, ngram_size, score):
     ("function", "parameters", "message"),
     [
         ("soft_overlong", {"max_completion_len": 256, "soft_punish_cache": 512}, "soft_punish_cache: 512 is above"),
-        ("soft_overlong", {"max_completion_len": 256}, "parameter 'soft_punish_cache' is missing"),
         ("repetition_penalty", {"ngram_size": 0}, "ngram_size: Input should be greater than 0"),
-        ("repetition_penalty", {"max_penalty": 0.5}, "max_penalty: Input should be less than or equal to 0"),
         ("cosine_length", {"max_len": 9, "max_value_wrong": float("nan")}, "max_value_wrong: Input should be a finite"),
-        ("step_format", {"steps": 0}, "steps: Input should be greater than 0"),
         ("final_line", {"well_formed": "0.1"}, "well_formed: Input should be a valid number"),
     ],
 )

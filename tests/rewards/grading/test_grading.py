@@ -94,10 +94,8 @@ def test_lists_in_lists_are_compared_part_by_part(brackets):
     ("answer", "malformed"),
     [
         ("(0, 1]\n", False),  # brackets need not match, braces must
-        (r"\{1, 2\}", False),
         ("x+" * 1001, True),
         ("(" * 21 + "x" + ")" * 21, True),
-        ("{x", True),
         ("7\x002", True),
         ("7\ud8002", True),  # broken UTF-8
     ],

@@ -31,21 +31,16 @@ def test_right_programs_pass_and_wrong_ones_fail(verdicts, problem):
 @pytest.mark.parametrize(
     ("tests", "program", "expected"),
     [
-        (SUM, "import sys\nprint(sum(map(int, sys.stdin.read().split())), '  ')\nprint()", "passed"),  # space at ends
         (SUM, "if __name__ == '__main__':\n    print(sum(map(int, input().split())))\n    exit(1)", "passed"),
         (SUM, IN_A_THREAD, "passed"),
         (SUM, "from concurrent.futures import ThreadPoolExecutor\nThreadPoolExecutor().submit(print, 3)", "failed"),
-        (SUM, "print(3 if input()[0] == '1' else 0", "failed"),  # no Python
         (SUM, "input(); input()", "failed"),
         (SUM, "while True: pass", "timeout"),
         (SUM, "while True: print('x' * 1000)", "failed"),
         # where nothing is to be printed, the exit status counts
-        (NOTHING, "for _ in range(int(input())):\n    print('x')", "passed"),
         (NOTHING, "exit(0)", "passed"),
         (NOTHING, "I do not know.", "failed"),
-        (NOTHING, "1 / int(input())", "failed"),
         (NOTHING, "import sys\nsys.exit('no')", "failed"),
-        (NOTHING, "import os\nos.abort()", "failed"),
         (["assert f(1) == 1"], "def f(x):\n    while True: pass", "timeout"),
         (["assert f(1) == 1"], "while True: pass", "timeout"),
         (["assert f(1) == 1"], "def f(x):\n    return 'x' * 10**10", "failed"),  # memory
@@ -67,20 +62,16 @@ UNITTEST = "import unittest\nclass T(unittest.TestCase):\n    def test(self):\n 
         [],
         "assert f(1) == 1",
         ["assert f(1) =="],
-        [{"input": "1"}],
         ["assert True", {"input": "", "output": ""}],
         # tests that only define, which any program would pass
-        ["# none", "import math", "'a docstring'"],
         ["def test_f():\n    assert f(1) == 2"],
         [UNITTEST],
-        ["def test_f():\n    assert f(1) == 2\nif __name__ == '__main__':\n    test_f()"],
         # comparisons that nothing looks at, which any program would pass
         ["f(1) == 2", "all(f(x) == 2 for x in range(3)) and not f(1)"],
         ["import math\nif True:\n    math.isclose(f(1), 2)"],
         # the verdict is that of a runner: any program would pass, or none
         [f"{UNITTEST}unittest.main()"],
         [f"{UNITTEST}import unittest as u\nassert u.main(argv=['x'], exit=False).result.wasSuccessful()"],
-        [f"{UNITTEST}from unittest import main\nmain(argv=['x'], exit=False)"],
         [f"{UNITTEST}suite = unittest.makeSuite(T)\nunittest.TextTestRunner().run(suite)"],
         ["import sys, pytest\ndef test_f():\n    assert f(1) == 2\nsys.exit(pytest.main([__file__]))"],
     ],
@@ -95,7 +86,6 @@ def test_tests_that_cannot_be_run_are_no_fault_of_the_program(status, tests):
         (["f(1) == 2 or exit(1)", "f(1)"], "failed"),
         (["import math", "assert f(4) == math.sqrt(16)"], "passed"),  # code of the set-up, as in MBPP
         (["def check(g):\n    assert g(1) == 2", "check(f)"], "failed"),
-        (["for x in (1, 2):\n    assert f(x) == x"], "passed"),
         (["if f(1) == 1:\n    raise ValueError"], "failed"),
         (["import pytest\nwith pytest.raises(TypeError):\n    f()"], "passed"),
         (["assert f(1) == 1", "import unittest\nunittest.main()"], "passed"),
