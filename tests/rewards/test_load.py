@@ -15,8 +15,7 @@ def brevity(completions, completion_ids, limit: int = 10, **columns):
     """Shorter is better. Knows nothing of an empty batch."""
     return [1.0 if len(ids) <= limit else min(map(len, completion_ids)) for ids in completion_ids]
 
-def _helper():
-    pass
+def _helper(): ...
 '''
 
 
@@ -117,8 +116,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 import string  # the standard library's, though a file string.py lies beside
-from my_helper_beside import half
-from my_helper_of_the_study import one
+from my_helper_of_the_study import half
 
 if TYPE_CHECKING:
     from nowhere import Judge
@@ -130,7 +128,7 @@ class Limit:
 def f(completions, completion_ids, *, limit: int = 2, judge: Judge | None = None, **columns):
     from my_late_helper_beside import third
     assert string.digits
-    return [third(half(len(ids))) * Limit(limit).tokens * one for ids in completion_ids]
+    return [third(half(len(ids))) * Limit(limit).tokens for ids in completion_ids]
 """
 
 
@@ -140,9 +138,8 @@ def test_a_users_file_imports_from_its_own_folder_last(root):
     folder.mkdir()
     (folder / "beside.py").write_text(BESIDE)
     (folder / "string.py").write_text("")
-    (folder / "my_helper_beside.py").write_text("def half(length):\n    return length / 2\n")
     (folder / "my_late_helper_beside.py").write_text("def third(length):\n    return length / 3\n")
-    (root / "my_helper_of_the_study.py").write_text("one = 1\n")  # wherever this process was started
+    (root / "my_helper_of_the_study.py").write_text("def half(length):\n    return length / 2\n")  # wherever we started
     before = list(sys.path)
     component = load_component("my_rewards/beside.py:f", {"limit": 6}, root)
     component.__name__ = "mine"  # TRL names metrics by it; one function may serve two components

@@ -50,14 +50,8 @@ def test_any_text_has_a_stripped_answer_from_it_or_none(answer_format, text):
 
 
 @fixed
-@given(before=before, content=balanced, after=st.text(alphabet=" .}{x", max_size=9))
-def test_what_is_put_in_the_last_box_comes_out(before, content, after):
-    assert extract(f"{before} so \\boxed{{x{content}}}{after}", "boxed") == f"x{content}".strip()
-
-
-@fixed
-@pytest.mark.parametrize("answer_format", ["hash", "final", "tag"])
-@given(before=before, answer=st.text(st.characters(exclude_characters="<\n#"), min_size=1))
+@pytest.mark.parametrize("answer_format", FORMATS)
+@given(before=before, answer=balanced | st.text(st.characters(exclude_characters="<\n#{}\\"), min_size=1))
 def test_what_is_put_after_the_last_marker_comes_out(answer_format, before, answer):
     assume(answer.strip())
     assert extract(f"{before} so {marked(answer, answer_format)}", answer_format) == answer.strip()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 
 #: Stands in programs for the path of a file in the home folder, whose text is a secret.
@@ -75,7 +76,6 @@ FORGERIES: dict[str, Family] = {
     "names of tests": alone(
         f"check = candidate = abs = round = math = __builtins__ = lambda *a, **k: True\n{WRONG}",
         "__builtins__ = {'abs': lambda x: 0, 'AssertionError': type('E', (Exception,), {})}\n" + WRONG,
-        "cube = eval\n",
         "import sys\ncube = sys.exit\n",
     ),
     "frames": of(
@@ -96,7 +96,6 @@ FORGERIES: dict[str, Family] = {
         f"{_REMOTE}remote.encode = lambda value, refer: ['shared', ['unittest.mock', '']]",
         f"{_REMOTE}forged = ['dict', [['list', ['passed']], ['list', [True]]]]\n"
         "remote.Link._answer = lambda self, *a: self._send(['value', forged, [[0, 1], [-1, 1]]])",
-        "import json\njson.dumps = lambda *a, **k: '[\"value\", true, []]'",
         "import json\njson.dumps = lambda *a, **k: '[\"value\", [\"int\", [\"' + 'f' * 10**6 + '\"]], []]'",
     ),
     "descriptors": of(
@@ -113,14 +112,12 @@ FORGERIES: dict[str, Family] = {
     "memory of processes": of(
         "with open('/proc/self/mem', 'r+b', 0) as memory:\n    memory.seek(id(True))\n    memory.write(b'x' * 64)",
         "import os\nfor name in os.listdir('/proc'):\n    open(f'/proc/{name}/environ').read()",
-        "import ctypes\nctypes.CDLL(None).process_vm_writev(1, None, 0, None, 0, 0)",
     ),
 }
 
 #: Programs that try to harm the machine, to read files that are not theirs, or to outlive their tests.
 HARMS: dict[str, Family] = {
     "signals": of(
-        "import os\nos.kill(os.getppid(), 9)",
         "import os\nos.kill(-1, 9)",
         "import os\nfor number in range(2, 4000):\n    try:\n        os.kill(number, 9)\n"
         "    except OSError:\n        pass",
@@ -144,7 +141,6 @@ HARMS: dict[str, Family] = {
     "files": of(
         "import os\nfor folder, _, names in os.walk('/'):\n    for name in names[:9]:\n        try:\n"
         "            open(os.path.join(folder, name), 'ab')\n        except OSError:\n            pass",
-        "import os\nfor number in range(10**6):\n    open(f'f{number}', 'w').write('x' * 1000)",
         "while True:\n    open('large', 'ab').write(b'x' * (1 << 20))",
         "import os\nos.mknod('device', 0o60666, 2049)\nopen('device', 'rb').read(1)",
         "import tempfile, os\nfor folder in ('/tmp', '/var/tmp', '/dev/shm', '/run'):\n"
@@ -153,7 +149,6 @@ HARMS: dict[str, Family] = {
     "sockets": of(
         "import socket\nsocket.create_connection(('127.0.0.1', 22), 1)",
         "import socket\none = socket.socket(socket.AF_UNIX)\none.bind('\\0name')\none.listen()",
-        "import urllib.request\nurllib.request.urlopen('http://169.254.169.254/latest/meta-data', timeout=1)",
     ),
     "memory": of(
         "kept = b'x' * (NUMBER << 30)",
@@ -163,7 +158,6 @@ HARMS: dict[str, Family] = {
     "huge numbers": of("10 ** 10 ** 10", "import math\nmath.factorial(10**8)"),
     "huge results": alone(
         "cube = lambda x: 1 << 10**8\n",
-        "cube = lambda x: 'x' * 10**8\n",
         "cube = lambda x: range(10**18)\n",
         "def cube(x):\n    yield from iter(int, 1)\n",
         "def cube(x):\n    a = []\n    for _ in range(10**5):\n        a = [a]\n    return a\n",
@@ -173,7 +167,6 @@ HARMS: dict[str, Family] = {
     "time": of(
         "while True:\n    pass",
         "import resource\nresource.setrlimit(resource.RLIMIT_CPU, (10**6, 10**6))\nwhile True:\n    pass",
-        "import os\nos.nice(-20)\nos.sched_setaffinity(0, {0})\nwhile True:\n    pass",
     ),
     "waiting": of("import time\ntime.sleep(NUMBER + 100)", "input()", "import os\nos.mkfifo('pipe')\nopen('pipe')"),
     "source": alone("(" * 10**5, "\0", "\ud800", "# coding: rot13\nqrs phor(k): erghea 1", "x = " + "9" * 10**5),
@@ -211,14 +204,14 @@ _CHOICES = [(name, family, False) for name, family in FAMILIES.items()] + [
 ]
 
 
-def hostile_program(number: int) -> HostileCase:
+def hostile_program(number: int, canary: Path) -> HostileCase:
     """The case of a number: families in turn, and within a family by chance."""
     name, family, is_script = _CHOICES[number % len(_CHOICES)]
     rng = Random(f"{name}/{number}")
     program = family(rng)
     if rng.random() < 0.3:
         program = f"# {rng.randrange(10**9)}\n{program}"
-    return HostileCase(name, program, is_script)
+    return HostileCase(name, program.replace(CANARY_PATH, str(canary)), is_script)
 
 
 NUMBER_OF_FAMILIES = len(_CHOICES)

@@ -87,21 +87,17 @@ PROBLEMS = [
         ],
     ),
     Problem(
-        "iterators as arguments",
-        ["assert pairs(iter([1, 2, 3, 4])) == [(1, 2), (3, 4)]", "assert pairs(x for x in 'ab') == [('a', 'b')]"],
-        ["def pairs(x):\n    x = iter(x)\n    return list(zip(x, x))"],
-        ["def pairs(x):\n    return list(x)", "def pairs(x):\n    return x.gi_frame.f_globals"],
-    ),
-    Problem(
-        "keyword arguments and defaults",
+        "arguments: iterators, keywords and defaults",
         [
-            "assert greet('Ann', end='?') == 'Hello Ann?'",
-            "assert greet(name='Bo') == 'Hello Bo!'",
-            "assert greet(*['C'], **{'end': ''}) == 'Hello C'",
+            "assert pairs(iter([1, 2, 3, 4])) == [(1, 2), (3, 4)] and pairs(x for x in 'ab') == [('a', 'b')]",
+            "assert greet(*['C'], **{'end': '?'}) == 'Hello C?' and greet(name='Bo') == 'Hello Bo!'",
             "assert echo(self=1, remote=2, operation=3, target=4) == {'self': 1, 'remote': 2, 'operation': 3, 'target': 4}",
         ],
-        ["def greet(name, *, end='!'):\n    return f'Hello {name}{end}'\ndef echo(**named):\n    return named"],
-        ["def greet(name, end):\n    return 'Hello'"],
+        [
+            "def pairs(x):\n    x = iter(x)\n    return list(zip(x, x))\n"
+            "def greet(name, *, end='!'):\n    return f'Hello {name}{end}'\ndef echo(**named):\n    return named"
+        ],
+        ["def pairs(x):\n    return x.gi_frame.f_globals", "def greet(name, end):\n    return 'Hello'"],
     ),
     Problem(
         "arrays as arguments and results",

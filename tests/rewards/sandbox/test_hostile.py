@@ -15,7 +15,7 @@ from reward_ablation.rewards.sandbox.judging import Task, judge
 from reward_ablation.rewards.sandbox.supervisor import Job
 
 from ..processes import descendants
-from .hostile import CANARY_PATH, NUMBER_OF_FAMILIES, WRONG, hostile_program
+from .hostile import NUMBER_OF_FAMILIES, WRONG, hostile_program
 from .hostile_compositions import COMPOSITIONS
 
 ASSERTS = [
@@ -47,22 +47,16 @@ def orphans_of_nobody():
     return {line.split()[0] for line in listed.splitlines() if line.split()[1:] == ["1", "65534"]}
 
 
-def judged(numbers, runner, home):
-    """Cases and their verdicts."""
-    cases = [hostile_program(number) for number in numbers]
-    path = str(home / "canary.txt")
-    tasks = [Task(case.program.replace(CANARY_PATH, path), SCRIPTED if case.is_script else ASSERTS) for case in cases]
-    return zip(cases, judge(tasks, seconds=1, memory_mb=512, runner=runner, workers=4), strict=True)
-
-
 @pytest.mark.parametrize("count", [NUMBER_OF_FAMILIES, pytest.param(2000, marks=[pytest.mark.slow, pytest.mark.long])])
 def test_none_passes_and_none_harms(runner, home, monkeypatch, count):
     monkeypatch.setattr(supervisor, "wall_seconds", lambda seconds: 4.0)
     runner.run([Job(WRONG, "script", "", 1, 512)], 1)
     server, before, orphans = runner.pid, len(descendants(runner.pid)), orphans_of_nobody()
-    graded = list(judged(range(count), runner, home))
-    assert [(c.family, c.program[:300]) for c, verdict in graded if verdict.status in ("passed", "error")] == []
-    assert [(c.family, c.program[:300], v.share) for c, v in graded if v.share > 0] == []
+    cases = [hostile_program(number, home / "canary.txt") for number in range(count)]
+    tasks = [Task(case.program, SCRIPTED if case.is_script else ASSERTS) for case in cases]
+    verdicts = judge(tasks, seconds=1, memory_mb=512, runner=runner, workers=4)
+    graded = [(case.family, case.program[:300], verdict) for case, verdict in zip(cases, verdicts, strict=True)]
+    assert [case for case in graded if case[2].share or case[2].status in ("passed", "error")] == []
     assert runner.pid == server  # alive, and so is this process
     assert len(descendants(server)) == before
     assert orphans_of_nobody() <= orphans
@@ -79,15 +73,11 @@ def test_no_object_of_a_program_decides_in_the_process_of_the_tests(runner):
 
 
 def test_the_secret_of_the_home_folder_is_in_no_output(runner, home):
-    path = str(home / "canary.txt")
-    cases = [hostile_program(number) for number in range(12 * NUMBER_OF_FAMILIES)]
-    programs = [case.program.replace(CANARY_PATH, path) for case in cases if case.family == "script: home"]
-    outcomes = runner.run([Job(program, "script", "", 2, 512) for program in programs], 2)
+    cases = [hostile_program(number, home / "canary.txt") for number in range(12 * NUMBER_OF_FAMILIES)]
+    jobs = [Job(case.program, "script", "", 2, 512) for case in cases if case.family == "script: home"]
+    outcomes = runner.run(jobs, 2)
     assert len(outcomes) == 12
     assert not any(SECRET.encode() in outcome.output for outcome in outcomes)
-    tests = [f"assert cube(1) == {SECRET!r}"]
-    [verdict] = judge([Task(f"cube = lambda x: open({path!r}).read()", tests)], seconds=1, memory_mb=512, runner=runner)
-    assert verdict.status == "failed"
 
 
 def test_neither_tests_nor_other_programs_are_in_the_memory_of_a_program(runner):

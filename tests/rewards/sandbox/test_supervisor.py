@@ -18,26 +18,17 @@ from reward_ablation.system.errors import StudyError
 from ..processes import descendants, is_running, wait_until
 
 HELLO = Job("print('hello')", "script", "", 2, 512)
-SLEEP = Job("import time\ntime.sleep(600)", "script", "", 2, 512)
 
 
 def hello(runner):
     return runner.run([HELLO], 1)[0].output
 
 
-def test_a_server_that_ends_is_replaced(runner):
-    assert hello(runner) == b"hello\n"
-    first = runner.pid
-    os.kill(first, signal.SIGKILL)
-    wait_until(lambda: not is_running(first))
-    assert hello(runner) == b"hello\n"
-    assert runner.pid != first
-
-
 def test_with_the_server_all_programs_end(runner):
     hello(runner)
     server = runner.pid
-    waiting = threading.Thread(target=runner.run, args=([SLEEP] * 2, 2))
+    sleep = Job("import time\ntime.sleep(600)", "script", "", 2, 512)
+    waiting = threading.Thread(target=runner.run, args=([sleep] * 2, 2))
     waiting.start()
     wait_until(lambda: len(descendants(server)) >= 2)
     programs = descendants(server)
@@ -113,9 +104,7 @@ def test_a_forked_child_starts_its_own_server(runner):
 
 
 def test_a_machine_without_means_runs_no_program():
-    with pytest.raises(
-        StudyError, match=r"^programs cannot be kept from this machine's files, and are not run; [^\n]*$"
-    ):
+    with pytest.raises(StudyError, match=r"^programs cannot be kept from this machine's files, and are not run; .*$"):
         Sandbox(()).run([HELLO], 1)
 
 
@@ -141,7 +130,6 @@ def test_a_server_that_starts_too_slowly_says_so(monkeypatch, tmp_path):
         ("namespaces", 0, False, ": no file, no network and no process of this machine"),
         ("landlock", 1, True, ": TCP, UDP and Unix sockets"),
         ("landlock", 4, False, ": UDP and Unix sockets, signals, limits and priorities of processes of the same user"),
-        ("landlock", 6, False, ": UDP and Unix sockets, limits and priorities of processes of the same user"),
     ],
 )
 def test_what_is_not_isolated_is_told(mode, landlock, is_root, reachable):
