@@ -5,7 +5,6 @@ import json
 import os
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 from transformers import TrainerState
@@ -45,7 +44,6 @@ def made(tmp_path):
 @pytest.mark.parametrize(
     ("signature", "body"),
     [
-        ("completions, **kwargs", "[len(text) for text in completions]"),
         ("completion_ids, **kwargs", "[3 * len(ids) for ids in completion_ids]"),
         ("*, completions, answer, **kwargs", "[len(text) for text in completions]"),  # after *, without a default
         ("completions, log_extra=None, **kwargs", "[9 * bool(log_extra)] * 2"),  # as trl.rewards has it
@@ -68,7 +66,6 @@ def test_functions_get_what_they_ask_for_by_keyword(made, signature, body):
         ("completions, limit", {"limit": 3}, r"the column 'limit', .*; a parameter has a default or stands after \*"),
         ("completions, /, **kwargs", {}, "takes 'completions' by its position; reward functions are called by keyword"),
         ("completions, *, limit", {}, "parameter 'limit' is missing; parameters of mine.py:f: limit"),
-        ("completions, log_metric=None", {"log_metric": 1}, "unknown parameter 'log_metric'"),
     ],
 )  # fmt: skip
 def test_what_there_is_not_is_told_when_the_config_is_read(tmp_path, signature, parameters, message):
@@ -82,7 +79,6 @@ def test_what_there_is_not_is_told_when_the_config_is_read(tmp_path, signature, 
     [
         ("[1.0, float('nan')]", WHERE + r"problem train-5: the score is nan; a score is a finite number, or None"),
         ("[1.0, 1e39]", WHERE + r"problem train-5: the score is 1e\+39; "),  # infinity in float32
-        ("[1.0, 10 ** 400]", WHERE + r"problem train-5: the score is 1000+\.\.\.; "),
         ("['good', 1.0]", WHERE + r"problem train-3: the score is 'good', which is not a number"),
         ("[1.0]", WHERE + r"problems train-3, train-5: the function returned 1 scores for 2 completions; return one"),
         ("None", r"^components\.mine: at step 7: the function returned None; return a list of scores"),
@@ -103,7 +99,6 @@ def test_a_message_names_three_problems_of_many(made):
     ("output", "scores"),
     [
         ([None, True], [None, 1.0]),
-        (np.array([0.5, 1.5], dtype=np.float32), [0.5, 1.5]),
         (torch.tensor([0.5, 1.5]), [0.5, 1.5]),
         ((score for score in (0.5, None)), [0.5, None]),
     ],
@@ -121,7 +116,6 @@ def test_what_trl_takes_as_scores_is_taken(made, output, scores):
         # the network's error, as libraries wrap it
         ("raise RuntimeError('no judge') from TimeoutError('slow')", True, "RuntimeError: no judge"),
         ("import sys; sys.exit()", False, "SystemExit"),
-        ("open('no such file')", False, "FileNotFoundError: [Errno 2] No such file or directory: 'no such file'"),
     ],
 )
 def test_an_error_in_a_reward_shows_the_users_own_line(made, tmp_path, monkeypatch, capsys, statement, passing, told):
@@ -163,24 +157,20 @@ def test_a_reward_that_changes_its_process_is_named(made, tmp_path, monkeypatch,
     component = made(statement, "return [1.0, 1.0]", before="import os, torch")
     (tmp_path / "own.py").write_text(f"import os, torch\n{statement}\ndef f(completions): ...\n")
     of_import = rf"^components: own\.py:f: the import of own\.py changes {call}, with which "
-    try:
-        with pytest.raises(StudyError, match=WHERE + rf"problems train-3, train-5: the function changes {call}, "):
-            component(**BATCH)
+    loads = {WHERE + rf"problems train-3, train-5: the function changes {call}, ": lambda: component(**BATCH)}
+    loads[of_import] = lambda: load_component("own.py:f", {}, tmp_path)
+    for message, load in loads.items():
+        with pytest.raises(StudyError, match=message):
+            load()
         torch.set_grad_enabled(True)
         torch.set_default_dtype(torch.float32)
         os.chdir(tmp_path)
-        with pytest.raises(StudyError, match=of_import):
-            load_component("own.py:f", {}, tmp_path)
-    finally:
-        torch.set_grad_enabled(True)
-        torch.set_default_dtype(torch.float32)
 
 
 @pytest.mark.parametrize(
     "statement",
     [
         "completions[0][0]['content'] = ''",
-        "prompts[1][0]['content'] += ' Think.'",
         "tests[0]['cases'][0]['in'].append(0)",
         "options['deep']['list'].append(0)",
         "trainer_state.log_history[0]['nested'].append(9)",
@@ -223,7 +213,6 @@ def logging(made, statements):
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ("['a', None]", ["a", None]),
         ("[np.float32(0.5), np.bool_(True)]", [0.5, True]),
         ("torch.tensor([0.5, 1.5])", [0.5, 1.5]),
         ("[[1, (2,)], {'a': np.arange(2)}]", [[1, [2]], {"a": [0, 1]}]),
