@@ -30,10 +30,12 @@ from reward_ablation.system.errors import StudyError
         ("boxed", r"\boxed{0}, " + r"\boxed{1}, " * 20, "1"),  # at most twenty are looked at
         ("hash", "#### 1\n#### 72 eggs\nDone.", "72 eggs"),  # the last marker counts, to the end of the line
         ("hash", "##### 72", None),  # five are a heading
+        ("hash", "72 #### ", None),
         ("final", "  Final:72", "72"),
         ("final", "The Final: 72", None),  # not at the start of a line
         ("tag", "<answer>1</answer><answer>\n72\n</answer>", "72"),
         ("tag", "<answer>1</answer><answer>72", None),  # the last one was cut off
+        ("tag", "</answer>72<answer> <ANSWER>72</ANSWER>", None),
         ("last_number", "It costs $1,234.50.", "$1,234.50"),
         ("last_number", "10-5", "5"),  # a sign after a digit is a subtraction
         ("last_number", "It is 1 1/2 miles", "1 1/2"),
