@@ -29,6 +29,7 @@ def test_each_instruction_has_a_text_that_follows_it_and_one_that_does_not():
     ("text", "sentences"),
     [
         ("Dr. Egg met Mr. Ham, i.e. J. Ham.", 1),
+        ("It has 3.5 g of salt, etc. and more… of it. So it is", 2),
         ("1. Boil it.\n2. Eat it.", 2),  # the numbers are no sentences; in NLTK they are
         ('"Why?" he asked. "Why not!" "Well."', 3),
         ("**Bold.** (Brackets.) _Done._", 3),
