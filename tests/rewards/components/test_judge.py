@@ -72,6 +72,7 @@ def test_the_request_has_the_rendered_prompt_the_schema_and_the_key(judged, text
     [
         '{"score": 1.01}',
         '{"score": "0.5"}',
+        '{"score": true}',
         '{"score": NaN}',
         '{"score": 1' + "0" * 4000 + "}",
         '{"score": 0.5, "why": "good"}',

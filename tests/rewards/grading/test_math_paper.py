@@ -11,7 +11,6 @@ from reward_ablation.study.code_digest import module_digests
     ("text", "normalised"),
     [
         ("1\n2", "12"),  # a line break
-        (r"90^{\circ}", "90"),
         (r"10 \text{ km} + 5", "10"),  # what follows a unit is lost with it
         (r"10\text{units}", r"10\text{units}"),  # no blank, no unit
         ("10%", "10"),
@@ -23,7 +22,6 @@ from reward_ablation.study.code_digest import module_digests
         (r"\frac{72}1", r"\frac{72}1"),  # the published rules leave this one
         (r"\frac12 + \frac3", r"\frac12+\frac3"),  # and all fractions, if one is without its denominator
         ("0.5", r"\frac{1}{2}"),
-        ("01/2", "01/2"),  # no plain integers
     ],
 )
 def test_normalise(text, normalised):

@@ -61,7 +61,7 @@ class MathWorker(KillableProcess):
         self._known: dict[Pair, str] = {}
 
     def judge(self, pairs: Sequence[Pair]) -> list[Status]:
-        """Statuses by math-verify, in order; error for a child killed twice from outside, RuntimeError if none can start."""
+        """Statuses by math-verify, in order; error for a child that is killed twice, RuntimeError if none can start."""
         with self.lock:
             found = {pair: self._known[pair] for pair in pairs if pair in self._known}
             new = [pair for pair in dict.fromkeys(pairs) if pair not in found]

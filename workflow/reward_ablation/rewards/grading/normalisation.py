@@ -338,5 +338,5 @@ def comparison_key(normalised: str) -> str:
 
 
 def is_prose(normalised: str) -> bool:
-    """Whether an answer has words that are no LaTeX command. A parser would read "thing" and "night" as equal products."""
+    """Whether an answer has words that are no LaTeX command. To a parser "thing" and "night" are equal products."""
     return _WORD.search(_NO_WORDS.sub("|", normalised)) is not None
