@@ -1,4 +1,4 @@
-"""Components that judge an answer or the form of a text: the reference systems' own, and their mistakes, mended."""
+"""Components that judge an answer or the form of a text, beside the worked examples of docs/rewards.md."""
 
 from functools import partial
 
@@ -24,19 +24,14 @@ boxed, hashed, final, tagged = (partial(answer_format, format=name) for name in 
 @pytest.mark.parametrize(
     ("component", "completion", "gold", "score"),
     [
-        (boxed_answer, r"\boxed{\frac12}", r"\dfrac{1}{2}", 1.0),  # and so is the gold
-        (boxed_answer, r"\boxed{0.25}", r"\frac{1}{4}", 0.0),  # strings, not values
         (boxed_answer, r"\boxed{72} \boxed{1", "72", 0.0),  # cut off before its answer
         (boxed_answer, r"\boxed{72} \boxed{}", "72", 0.0),  # here the last one counts, empty or not
         (boxed_answer, r"\boxed{72}", "", None),
-        (final_line, "Final: 42.0", "42", 1.0),  # equal as values
         (final_line, "Final: 1234", "1,234", 1.0),  # a gold with a comma can be right
         (final_line, "Final: -.5", "-1/2", 1.0),
-        (final_line, "Final: 71", "72", 0.1),
         (final_line, "Final: 72\nIs that so?", "72", 0.0),  # does not end the text
         (final_line, "Final: 72", "", None),
         (three_way_verifier, r"\boxed{9^{9^{9}}}", "72", -1.0),  # too costly to compare
-        (three_way_verifier, r"\boxed{}", "72", -0.5),
         (three_way_verifier, r"\boxed{72}", "", None),
         (signed_answer, "<answer>He has 3 boxes of 24, so 72 eggs.</answer>", "72", 1.0),  # the last number in the tag
         (signed_answer, "<answer>-5</answer>", "5", -1.0),  # the sign counts
@@ -45,12 +40,9 @@ boxed, hashed, final, tagged = (partial(answer_format, format=name) for name in 
         (signed_answer, "<answer>答案是７２</answer>", "72", 1.0),
         (signed_answer, "<answer>71</answer> or 72", "72", -1.0),  # not in the tag
         (signed_answer, "<answer>72</answer>", "", None),
-        (by_hash, "#### 71", "72", 0.0),
         (by_hash, "#### 72", "", None),  # without a gold there is no verdict
         (correctness, r"\boxed{9^{9^{9}}}", "72", 0.0),  # no way out of the loss
         (hashed, "Sum.\n#### 72\n\n", "", 1.0),
-        (hashed, "#### 1\n#### 72", "", 0.0),  # twice
-        (hashed, "#### 72\nNo, wait", "", 0.0),  # not last
         (hashed, "####", "", 0.0),
         (boxed, r"**\boxed{\frac{1}{2}}**", "", 1.0),
         (boxed, r"最大值为 $\boxed{5}$。", "", 1.0),  # the Chinese stop
@@ -61,7 +53,6 @@ boxed, hashed, final, tagged = (partial(answer_format, format=name) for name in 
         (keyword_steps, "first first first", "", 0.25),  # each word once
         (keyword_steps, "Step 1: add. Step 2: carry.", "", 0.5),
         (keyword_steps, "s t e p 1", "", 0.25),  # blanks are removed
-        (keyword_steps, "Step 10", "", 0.25),  # counts as step 1
         (keyword_steps, r"first second third \boxed{72}", "", 1.0),  # 1.15, cut
         (ten_steps, "step 1: add", "", 0.0),
         (ten_steps, "1. add\n2. carry", "", 0.2),  # each line, not only the first
@@ -70,11 +61,8 @@ boxed, hashed, final, tagged = (partial(answer_format, format=name) for name in 
         (ten_steps, "- Step 1: add", "", 0.2),
         (step_format, "Step 1: " * 2, "", 2 / 3),  # a full score at three marks by default
         (step_format, "Step 1: " * 4, "", 1.0),
-        (tag_count, "<think>\n9 * 8\n</think>\n<answer>\n72\n</answer>", "", 1.0),
         (tag_count, "<think>\n<think>\n9 * 8\n</think>\n<answer>\n72\n</answer>", "", 0.75),  # twice is not once
         (tag_count, "\n</answer><think>\n", "", 0.5),  # in any order
-        (think_answer_tags, "<think>9 * 8</think><answer>72</answer>", "", 1.25),
-        (think_answer_tags, "<think>9 * 8</think>\n<answer>72</answer>", "", -1.0),  # something between
         (think_answer_tags, "<think>9 * 8</think><answer>72</answer>\n", "", -1.0),
         (think_answer_tags, "<think>9 * 8</think><answer>72</answer><answer>72</answer>", "", -1.0),
         (think_answer_tags, "<answer>72</answer><think>9 * 8</think>", "", -1.0),

@@ -1,13 +1,8 @@
-"""The controls: a constant, and noise that repeats."""
+"""The control: noise that repeats."""
 
 import random as generator
 
-from reward_ablation.rewards.components.constant import constant
 from reward_ablation.rewards.components.random import random
-
-
-def test_constant():
-    assert constant(["a", "b"], value=0.5, answer=["1", "2"]) == [0.5, 0.5]
 
 
 def test_random_repeats_moves_no_generator_and_is_uniform():

@@ -73,6 +73,9 @@ def test_all_or_a_share():
     assert instructions(texts, instructions=asked) == [1.0, 0.0, 0.0]
     assert instructions(texts, partial=True, instructions=asked) == [1.0, 0.5, 0.0]
     assert instructions(texts[:1], column="mine", mine=[[QUOTED]], instructions=[None]) == [1.0]
+    # tables that hold all keywords for all instructions have None, and floats for whole numbers
+    kwargs = {"num_words": 2.0, "relation": "at least", "letter": None}
+    assert share_followed("Two eggs", [{"id": "length_constraints:number_words", "kwargs": kwargs}], strict=True) == 1.0
 
 
 def test_what_is_not_checked_has_no_score_and_is_told_once(capsys):
@@ -80,18 +83,8 @@ def test_what_is_not_checked_has_no_score_and_is_told_once(capsys):
     asked = [[NO_COMMA, LANGUAGE], [LANGUAGE], [unknown], [NO_COMMA], [], None]
     for _ in range(2):
         assert instructions(["Eggs"] * 6, instructions=asked) == [None, None, None, 1.0, None, None]
-    lines = capsys.readouterr().err.splitlines()
-    assert [line.split(" is not checked")[0] for line in lines] == [
-        "instructions: 'language:response_language'",
-        r"instructions: 'nobodys:\x1b[31m'",
-    ]
-
-
-def test_keywords_that_are_none_count_as_left_out_and_whole_floats_as_numbers():
-    """Tables that hold all keywords for all instructions have None and floats."""
-    kwargs = {"num_words": 2.0, "relation": "at least", "letter": None}
-    words = {"id": "length_constraints:number_words", "kwargs": kwargs}
-    assert share_followed("Two eggs", [words, {"id": "punctuation:no_comma"}], strict=True) == 1.0
+    told = [line.split(" is not checked")[0] for line in capsys.readouterr().err.splitlines()]
+    assert told == ["instructions: 'language:response_language'", r"instructions: 'nobodys:\x1b[31m'"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """The component judge with an endpoint on this machine: its requests, the answers that it reads, and its limits."""
 
-import base64
 import random
 from dataclasses import replace
 
@@ -55,7 +54,7 @@ def test_scores_are_in_order_equal_completions_are_asked_about_once_and_few_requ
 def test_the_request_has_the_rendered_prompt_the_schema_and_the_key(judged, text):
     with endpoint(lambda request: says({"score": 1})) as server:
         judged(server.url, [text], api_key={"env": "JUDGE_API_KEY"}, low=-1, high=1, seconds=60.0)
-    (request,) = server.requests
+    [request] = server.requests
     assert request.path == "/v1/chat/completions"
     assert request.headers["authorization"] == f"Bearer {SECRET}"
     assert (request.body["model"], request.body["temperature"], request.body["max_tokens"]) == ("judge-1", 0.0, 256)
@@ -99,7 +98,6 @@ FAULTS = {
     "endless": Reply(endless=True),
     "compressed": Reply(b"x", headers={"Content-Encoding": "gzip"}),
     # cannot be read, and does not count
-    "Retry-After: -1": Reply(status=503, headers={"Retry-After": "-1"}),
     "Retry-After: a date": Reply(status=503, headers={"Retry-After": "Mon, 99 Foo 2026"}),
 }
 
@@ -159,28 +157,15 @@ def test_a_prompt_that_the_model_does_not_take_is_not_sent_again(judged, capsys)
 
 
 def test_a_refusal_that_stays_ends_the_run_in_one_line_without_the_key(judged, capfd):
-    refusal = Reply(b"bad key " + SECRET.encode() + b"\n\x1b[31m", status=401)
+    refusal = Reply(f"bad key {SECRET} {SECRET.encode().hex()}\n\x1b[31m".encode(), status=401)
     with endpoint(lambda request: refusal) as server, pytest.raises(StudyError) as error:
         judged(server.url, ["a", "b"], api_key={"env": "JUDGE_API_KEY"}, concurrency=1)
     told = str(error.value)
-    assert told.startswith("components.helpful: endpoint: answers with status 401: bad key (hidden)")
+    assert told.startswith("components.helpful: endpoint: answers with status 401: bad key (hidden) (hidden)")
     assert not {"\x1b", "\n"} & {*told}
     assert not may_pass(error.value)
     assert len(server.requests) == 1
     assert SECRET not in "".join(capfd.readouterr())
-
-
-IN_BASE64 = base64.urlsafe_b64encode(f"me:{SECRET}".encode()).decode().rstrip("=")
-
-
-@pytest.mark.parametrize(("status", "written"), [(302, SECRET.replace("-", "%2D")), (401, IN_BASE64)])
-def test_a_judge_that_writes_the_key_otherwise_reaches_no_log(judged, capfd, status, written):
-    reply = Reply(f"bad key {written}.".encode(), status=status, headers={"Location": f"http://h/?token={written}"})
-    with endpoint(lambda request: reply) as server, pytest.raises(StudyError) as error:
-        judged(server.url, ["a"], api_key={"env": "JUDGE_API_KEY"}, retries=0)
-    told = str(error.value) + "".join(capfd.readouterr())
-    assert "(hidden)" in told
-    assert written[8:-8] not in told
 
 
 def test_the_key_is_not_carried_to_another_host(judged):
@@ -201,7 +186,6 @@ def test_the_key_is_not_carried_to_another_host(judged):
         ({"endpoint": "http://h /v1\x1b"}, "endpoint: is not a base URL"),
         ({"api_key": {"env": "KEY"}}, "api_key: has characters that no key has"),
         ({"low": 1.0, "high": 1.0}, "low: 1.0 is not below high: 1.0"),
-        ({"concurrency": 0}, "concurrency: Input should be greater than or equal to 1"),
         ({"template": "gone.txt"}, "template: .*gone.txt: No such file"),
         ("{completion} {question.__class__}", r"template: \{question.__class__\} is not a field"),
         ("{completion:>9999999999}", "is not a field"),

@@ -17,17 +17,11 @@ from reward_ablation.rewards.load import load_component
 from reward_ablation.system.errors import StudyError
 
 
-def test_token_length():
-    """1 - |tokens - 40| / 20, at least 0."""
-    ids = [[7] * tokens for tokens in (40, 30, 50, 20, 60, 0)]
-    assert token_length(["text"] * 6, ids, target=40, width=20) == [1.0, 0.5, 0.5, 0.0, 0.0, 0.0]
-
-
-def test_character_length():
-    """1 - |characters / 800 - 1|, at least 0."""
-    texts = ["é" * characters for characters in (800, 400, 1200, 0, 5000)]
-    assert character_length(texts, answer=["72"] * 5) == [1.0, 0.5, 0.5, 0.0, 0.0]
-    assert character_length(["a" * 30], target=40) == [0.75]
+def test_a_length_beside_its_target():
+    ids = [[7] * tokens for tokens in (50, 20, 60, 0)]  # 1 - |tokens - 40| / 20, at least 0
+    assert token_length(["text"] * 4, ids, target=40, width=20) == [0.5, 0.0, 0.0, 0.0]
+    texts = ["é" * characters for characters in (30, 60, 0, 500)]  # 1 - |characters / 40 - 1|, at least 0
+    assert character_length(texts, target=40, answer=["72"] * 4) == [0.75, 0.5, 0.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -68,9 +62,8 @@ def test_cosine_length_scores_as_trl_does(values):
 
 def test_soft_overlong():
     """DAPO, section 4.1: 16,384 tokens expected, and 4,096 more as the cache."""
-    ids = [[7] * tokens for tokens in (0, 16384, 17408, 18432, 20480, 40000)]
-    scores = soft_overlong(["text"] * 6, ids, max_completion_len=20480, soft_punish_cache=4096)
-    assert scores == [0.0, 0.0, -0.25, -0.5, -1.0, -1.0]
+    ids = [[7] * tokens for tokens in (16384, 17408, 40000)]
+    assert soft_overlong(["a"] * 3, ids, max_completion_len=20480, soft_punish_cache=4096) == [0.0, -0.25, -1.0]
     assert soft_overlong(["a"] * 2, [[7] * 10, [7] * 11], max_completion_len=10, soft_punish_cache=0) == [0.0, -1.0]
 
 

@@ -15,8 +15,6 @@ from reward_ablation.rewards.grading.grader import is_malformed
     ("completion", "gold", "status"),
     [
         (r"so \boxed{72}", r"\boxed{72}", "correct"),  # a gold in a box
-        (r"so \boxed{72", "72", "unparseable"),  # cut off by the length limit
-        (r"\boxed{9^{9^{9}}}", "72", "timeout"),  # must end, and must not be a bare zero
         (r"\boxed{\frac{1}{2006!}}", r"\frac{1}{2004!}", "wrong"),  # equal to math-verify
         (r"\boxed{+}", "72", "unparseable"),
         (r"\boxed{72}", "", "error"),  # no verdict without a gold

@@ -13,7 +13,6 @@ from reward_ablation.study.code_digest import module_digests
         ("1\n2", "12"),  # a line break
         (r"10 \text{ km} + 5", "10"),  # what follows a unit is lost with it
         (r"10\text{units}", r"10\text{units}"),  # no blank, no unit
-        ("10%", "10"),
         ("4, .1, {.2}", "4,0.1,{0.2}"),
         ("k = 5", "5"),
         ("xy = 5", "xy=5"),  # three characters with the blank

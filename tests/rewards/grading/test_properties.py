@@ -23,7 +23,9 @@ marks = ["\\boxed", "\\fbox{", "\\boxed{7}", "####", "Final:", "<answer>", "</an
 pieces = st.sampled_from([*r"\{}$#<>/ ,.-%1a", "\n", *marks])
 texts = st.lists(st.one_of(pieces, st.sampled_from(["<think>", "</think>"]), characters), max_size=40).map("".join)
 #: Text that may stand before an answer: anything but a thought that does not end.
-before = texts.map(lambda text: text.replace("<think>", "<thin>"))
+before = (texts | st.sampled_from(["1" * 200_000, "{" * 5000, "\\\\" * 999, '{"status": "wrong"} '])).map(
+    lambda text: text.replace("<think>", "<thin>")
+)
 integers = st.integers(-(10**12), 10**12)
 fractions = st.one_of(
     integers.map(Fraction),

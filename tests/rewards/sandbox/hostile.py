@@ -7,9 +7,9 @@ the number on its standard input. None of the programs computes one, so that non
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 #: Stands in programs for the path of a file in the home folder, whose text is a secret.
 CANARY_PATH = "CANARY_PATH"
@@ -180,13 +180,12 @@ HARMS: dict[str, Family] = {
 FAMILIES = FORGERIES | HARMS
 
 
-@dataclass(frozen=True)
-class HostileCase:
+class HostileCase(NamedTuple):
     """A program and whether it is a script."""
 
     family: str
     program: str
-    is_script: bool = False
+    is_script: bool
 
 
 #: What a script may do: print, and all that needs no function.
@@ -207,10 +206,7 @@ _CHOICES = [(name, family, False) for name, family in FAMILIES.items()] + [
 def hostile_program(number: int, canary: Path) -> HostileCase:
     """The case of a number: families in turn, and within a family by chance."""
     name, family, is_script = _CHOICES[number % len(_CHOICES)]
-    rng = Random(f"{name}/{number}")
-    program = family(rng)
-    if rng.random() < 0.3:
-        program = f"# {rng.randrange(10**9)}\n{program}"
+    program = family(Random(f"{name}/{number}"))
     return HostileCase(name, program.replace(CANARY_PATH, str(canary)), is_script)
 
 

@@ -19,17 +19,9 @@ COMPOSITIONS: dict[str, tuple[str, str]] = {
         "assert eval(code()) == 3",
     ),
     "import": ("load = __import__\nname = lambda: 'tests'", "assert load(name()).load"),
-    "callback": (
-        f"def each(f, x):\n    f(x)\nrun = exec\ncode = lambda: '{_PATCH}'",
-        "each(run, code())\nassert 'WON' in globals()",
-    ),
     "__missing__": (
         "class D(dict):\n    __missing__ = lambda s, k: 27\nmade = lambda: D(a=1)",
         "assert made() == {'a': 1, 'b': 27}",
-    ),
-    "object in a tuple key": (
-        f"A = {_ANY.replace('BASE', 'object')}\nA.__hash__ = lambda s: hash(27)\nf = lambda: {{A(): 1}}",
-        "assert f()[27] == 1",
     ),
     "__array_interface__": (
         "class A:\n    __array_interface__ = {'shape': (1,), 'typestr': '<i8', 'data': (4096, False), 'version': 3}\nf = A",
