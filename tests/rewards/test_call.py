@@ -89,9 +89,6 @@ def test_scores_that_cannot_be_used_name_component_step_and_problem(made, output
     with pytest.raises(StudyError, match=message) as refusal:
         made(f"return {output}")(**BATCH)
     assert "\n" not in str(refusal.value)
-
-
-def test_a_message_names_three_problems_of_many(made):
     with pytest.raises(StudyError, match=r"problems a, b, c and 2 more: the function returned 1 scores for 5"):
         made("return [1.0]")(completions=["x"] * 5, problem_id=[*"abcde"])
 

@@ -58,10 +58,8 @@ def test_what_decides_a_score_decides_whether_it_is_asked_again(ask, tmp_path, m
 def test_without_a_folder_nothing_is_kept(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "judge.txt").write_text("{completion}")
-    with endpoint(lambda request: says({"score": 0.5})) as server:
-        for _ in range(2):
-            judge(["a"], model="m", template="judge.txt", endpoint=server.url)
-        assert len(server.requests) == 2
+    with endpoint(lambda request: says({"score": request.number})) as server:
+        assert [judge(["a"], model="m", template="judge.txt", endpoint=server.url) for _ in range(2)] == [[0.0], [1.0]]
     assert len([*tmp_path.iterdir()]) == 1
 
 

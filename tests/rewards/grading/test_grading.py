@@ -84,15 +84,7 @@ def test_lists_in_lists_are_compared_part_by_part(brackets):
     assert grade_answer(answer, "1").status == "unparseable"
 
 
-@pytest.mark.parametrize(
-    ("answer", "malformed"),
-    [
-        ("(0, 1]\n", False),  # brackets need not match, braces must
-        ("x+" * 1001, True),
-        ("(" * 21 + "x" + ")" * 21, True),
-        ("7\x002", True),
-        ("7\ud8002", True),  # broken UTF-8
-    ],
-)
-def test_is_malformed(answer, malformed):
-    assert is_malformed(answer) == malformed
+def test_is_malformed():
+    assert not is_malformed("(0, 1]\n")  # brackets need not match, braces must
+    for answer in ("x+" * 1001, "(" * 21 + "x" + ")" * 21, "{x", "}x{", "7\x002", "7\ud8002"):
+        assert is_malformed(answer)

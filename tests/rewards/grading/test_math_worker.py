@@ -110,9 +110,7 @@ def test_a_worker_that_starts_too_slowly_or_not_at_all_says_so(monkeypatch, tmp_
     hasty.start_seconds = 0.01
     with pytest.raises(RuntimeError, match="did not start within"):
         judge(hasty, "x+1", "1+x")
-    broken = tmp_path / "math_verify"
-    broken.mkdir()
-    (broken / "__init__.py").write_text("raise ImportError('broken installation')")
+    (tmp_path / "math_verify.py").write_text("raise ImportError('broken installation')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     with pytest.raises(RuntimeError, match="failed: ImportError: broken installation"):
         judge(MathWorker(), "x+1", "1+x")

@@ -3,7 +3,6 @@
 import os
 import re
 import subprocess
-import sys
 import tempfile
 import uuid
 from pathlib import Path
@@ -98,16 +97,9 @@ def test_neither_tests_nor_other_programs_are_in_the_memory_of_a_program(runner)
     assert [verdict.status for verdict in verdicts] == ["failed", "failed", "failed", "passed"]
 
 
-def test_the_memory_of_the_server_has_no_variable_of_the_user():
-    script = (
-        "import os\n"
-        "from reward_ablation.rewards.sandbox.supervisor import Job, sandbox\n"
-        "program = 'import os, ctypes\\nprint(sorted(os.environ))\\n'\n"
-        "print(sandbox.run([Job(program, 'script', '', 2, 512)], 1)[0].output.decode())\n"
-    )
-    environment = {**os.environ, "API_TOKEN": SECRET}
-    output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
-    if "cannot be kept" in output.stderr:
-        pytest.skip(output.stderr.splitlines()[-1])
-    assert "PYTHONHASHSEED" in output.stdout
-    assert not re.search("API_TOKEN|HOME", output.stdout)
+def test_the_memory_of_the_server_has_no_variable_of_the_user(runner, monkeypatch):
+    monkeypatch.setenv("API_TOKEN", SECRET)
+    runner.close()
+    [outcome] = runner.run([Job("import os\nprint(sorted(os.environ))", "script", "", 2, 512)], 1)
+    assert b"PYTHONHASHSEED" in outcome.output
+    assert not re.search(b"API_TOKEN|HOME", outcome.output)
