@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -28,34 +29,17 @@ async def _length(text):
 
 async def together(completions, *, bonus: float = 0.0, **columns):
     STARTED.append(asyncio.get_running_loop())
+    assert STARTED[-1] is STARTED[0]
     return [bonus + score for score in await asyncio.gather(*map(_length, completions))]
 
 
-async def same_loop(completions, **columns):
-    STARTED.append(asyncio.get_running_loop())
-    return [float(STARTED[-1] is STARTED[0]) for _ in completions]
-
-
-async def raises(completions, **columns):
-    await asyncio.sleep(0)
+async def fails(completions, **columns):
+    if completions[0] == "late":
+        async with asyncio.timeout(0.01):
+            await asyncio.sleep(60)
+    if completions[0] == "exit":
+        sys.exit(3)
     return [float(text.split()[7]) for text in completions]
-
-
-async def too_late(completions, **columns):
-    async with asyncio.timeout(0.01):
-        await asyncio.sleep(60)
-
-
-async def cancels(completions, **columns):
-    raise asyncio.CancelledError
-
-
-async def leaves(completions, **columns):
-    sys.exit(3)
-
-
-async def too_few(completions, **columns):
-    return [0.0]
 
 
 async def judges(completions, **columns):
@@ -64,10 +48,6 @@ async def judges(completions, **columns):
 
 async def judges_aside(completions, **columns):
     return [await asyncio.to_thread(run, _length(text)) for text in completions]
-
-
-async def nothing(completions, **columns):
-    await asyncio.sleep(0)
 """
 
 
@@ -80,51 +60,37 @@ def component(tmp_path):
 def test_all_calls_share_one_loop_also_where_the_caller_has_its_own(component):
     """A connection that is kept between calls belongs to the loop that it was opened in."""
 
-    async def trains():
-        return component("together", bonus=0.5)(["a", "", "abc"])
+    function = component("together", bonus=0.5)
 
-    assert asyncio.run(trains()) == component("together", bonus=0.5)(["a", "", "abc"]) == [1.5, 0.5, 3.5]
-    function = component("same_loop")
-    assert [function(["a"]), function(["a"])] == [[1.0], [1.0]]
+    async def trains():
+        return function(["a", "", "abc"])
+
+    assert asyncio.run(trains()) == function(["a", "", "abc"]) == [1.5, 0.5, 3.5]
 
 
 def test_other_threads_can_score(component):
     assert component("judges_aside")(["a", "abc"]) == [1.0, 3.0]
-    function, scores = component("together"), []
-    threads = [threading.Thread(target=lambda n=n: scores.extend(function(["a" * n]))) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(scores) == [0.0, 1.0, 2.0, 3.0]
+    function = component("together")
+    with ThreadPoolExecutor(4) as threads:
+        assert [*threads.map(lambda n: function(["a" * n]), range(4))] == [[0.0], [1.0], [2.0], [3.0]]
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("name", "text", "message"),
     [
-        ("raises", r"own\.py, line \d+, `return .*`: IndexError: list index out of range \("),
-        ("too_late", r"own\.py, line \d+, `.*`: TimeoutError"),
-        ("cancels", "CancelledError"),
-        ("too_few", "returned 1 scores for 2 completions"),
-        (
-            "judges",
-            r"inside of an `async def` function; call it as `await asyncio\.to_thread\(judge, ",
-        ),
-        ("nothing", "the function returned None; return a list of scores"),
+        ("fails", "index", r"own\.py, line \d+, `return .*`: IndexError: list index out of range \("),
+        ("fails", "late", r"own\.py, line \d+, `.*`: TimeoutError"),
+        ("fails", "exit", r"`sys.exit\(3\)`: SystemExit: 3"),
+        ("judges", "a", r"inside of an `async def` function; call it as `await asyncio\.to_thread\(judge, "),
     ],
 )
-def test_errors_are_told_in_one_line_as_those_of_other_functions(component, name, message):
+def test_errors_are_told_in_one_line_as_those_of_other_functions(component, name, text, message):
     with pytest.raises(StudyError, match=message) as error:
-        component(name)(["a", "b"])
+        component(name)([text, "b"])
     assert str(error.value).startswith("components.own: ")
     assert "\n" not in str(error.value)
-    assert may_pass(error.value) == (name == "too_late")
-
-
-def test_after_a_function_that_ends_the_process_others_still_run(component):
-    with pytest.raises(StudyError, match=r"`sys.exit\(3\)`: SystemExit: 3"):
-        component("leaves")(["a"])
-    assert component("together")(["a"]) == [1.0]
+    assert may_pass(error.value) == (text == "late")
+    assert component("together")(["a"]) == [1.0]  # others still run
 
 
 def test_an_interruption_cancels_the_coroutine_which_runs_its_last_lines():

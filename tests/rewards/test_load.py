@@ -12,15 +12,10 @@ from .components import EXAMPLE_PARAMETERS, FURTHER_COLUMNS
 
 USER_FILE = '''
 def brevity(completions, completion_ids, limit: int = 10, **columns):
-    """Shorter is better."""
-    return [1.0 if len(ids) <= limit else 0.0 for ids in completion_ids]
+    """Shorter is better. Knows nothing of an empty batch."""
+    return [1.0 if len(ids) <= limit else min(map(len, completion_ids)) for ids in completion_ids]
 
-def longest(completions, completion_ids, **columns):
-    """Knows nothing of an empty batch."""
-    return [max(len(ids) for ids in completion_ids)] * len(completions)
-
-def _helper():
-    pass
+def _helper(): ...
 '''
 
 
@@ -40,19 +35,9 @@ def test_parameters_are_set_and_a_column_of_the_same_name_is_not_one(root):
     component = load_component("token_length", {"target": 40, "width": 20}, root)
     assert component(["x"], completion_ids=[[1] * 30], answer=["1"], width=[99]) == [0.5]
     assert load_component("constant", {}, root)(["x"], value=["a column"]) == [1.0]
-
-
-NUMBERS = """
-def kinds(completions, *, typed: float, several: list[float], whole: int, free, default=0.5, **columns):
-    return [sum(type(each) is float for each in (typed, several[0], whole, free, default))] * len(completions)
-"""
-
-
-def test_whole_numbers_have_the_type_that_the_function_declares(root):
-    """A run's spec has 1 for 1.0."""
-    (root / "numbers.py").write_text(NUMBERS)
-    given = {"typed": 1, "several": [1, 2], "whole": 1, "free": 1, "default": 1}
-    assert load_component("numbers.py:kinds", given, root)(["a"]) == [3]
+    component = load_component("mine.py:brevity", {"limit": 2}, root)
+    assert component(["x", "y"], completion_ids=[[1, 2], [1, 2, 3]]) == [1.0, 2.0]
+    assert (component.__name__, component.__doc__[:7]) == ("brevity", "Shorter")
 
 
 HINTED = """
@@ -65,7 +50,7 @@ class Options(typing_extensions.TypedDict):
 class Unknown(typing.TypedDict):  # to pydantic, before Python 3.12
     a: float
 
-def found(completions, *, value: {hint}):
+def found(completions, *, value{hint}):
     return [float({text!r} == repr(value)) for _ in completions]
 """
 
@@ -73,16 +58,14 @@ def found(completions, *, value: {hint}):
 @pytest.mark.parametrize(
     ("hint", "value", "text"),
     [
-        ("Iterable[str]", ["a", "b"], "['a', 'b']"),
-        ("Iterable[float]", [1, 2], "[1.0, 2.0]"),
-        ("Iterable[str]", "ab", "'ab'"),
-        ("dict[str, Iterable[str]]", {"k": ["a"]}, "{'k': ['a']}"),
-        ("Options", {"a": 1, "b": 2}, "{'a': 1.0, 'b': 2}"),
-        ("list[Options]", [{"b": 2, "a": 1}], "[{'a': 1.0, 'b': 2}]"),
-        ("Unknown", {"a": 1.5, "b": 2}, "{'a': 1.5, 'b': 2}"),
-        ('"number of words"', 4, "4"),
-        ('list["number of words"]', [4], "[4]"),
-        ("typing.List", [4], "[4]"),
+        (": Iterable[float]", [1, 2], "[1.0, 2.0]"),
+        (": Iterable[str]", "ab", "'ab'"),
+        (": float", 1, "1.0"),  # a run's spec has 1 for 1.0
+        ("=0.5", 1, "1.0"),
+        ("", 1, "1"),
+        (": list[Options]", [{"b": 2, "a": 1}], "[{'a': 1.0, 'b': 2}]"),
+        (": Unknown", {"a": 1.5, "b": 2}, "{'a': 1.5, 'b': 2}"),
+        (': "number of words"', 4, "4"),
     ],
 )
 def test_a_function_gets_all_of_a_parameter_at_each_call(root, hint, value, text):
@@ -92,35 +75,20 @@ def test_a_function_gets_all_of_a_parameter_at_each_call(root, hint, value, text
     assert [component(["x"]) for _ in range(2)] == [[1], [1]]
 
 
-def test_a_users_file_is_loaded_from_its_path(root):
-    component = load_component("mine.py:brevity", {"limit": 2}, root)
-    assert component(["x", "y"], completion_ids=[[1, 2], [1, 2, 3]]) == [1.0, 0.0]
-    assert (component.__name__, component.__doc__) == ("brevity", "Shorter is better.")
-    assert load_component("mine.py:longest", {}, root)(["x"], completion_ids=[[1, 2]]) == [2]
-
-
 @pytest.mark.parametrize(
     ("function", "parameters", "message"),
     [
         ("corectness", {}, "unknown function 'corectness'; functions here: answer_format, boxed_answer"),
         ("mine.py:", {}, "is not of the form path/to/file.py:function"),
         ("absent.py:f", {}, "there is no file absent.py"),
-        ("mine.py:long", {}, "no function 'long'; functions in the file: brevity, longest"),
+        ("mine.py:long", {}, "no function 'long'; functions in the file: brevity"),
         ("broken.py:f", {}, "broken.py does not load: SyntaxError"),
         ("failing.py:f", {}, "failing.py, line 2, `LIMIT = {}['limit']`: KeyError: 'limit'"),
         ("exiting.py:f", {}, "exiting.py, line 1, `raise SystemExit('no')`: SystemExit: no"),
         ("lonely.py:f", {}, "ModuleNotFoundError: No module named 'nobodys_helper'; imports are looked for in "),
         ("package/relative.py:f", {}, "write `import helper` for a file helper.py beside it"),
         ("constant", {"valeu": 1}, "unknown parameter 'valeu'; parameters of constant: value"),
-        (
-            "correctness",
-            {"answer": "x"},
-            "unknown parameter 'answer'; parameters of correctness: answer_format",
-        ),  # a column
         ("token_length", {"target": 40}, "parameter 'width' is missing; parameters of token_length: target, width"),
-        ("token_length", {"target": 40, "width": 0}, "width: Input should be greater than 0, not 0"),
-        ("correctness", {"answer_format": "boxd"}, "answer_format: Input should be 'boxed'"),
-        ("mine.py:brevity", {"limit": "ten"}, "limit: Input should be a valid integer, not 'ten'"),
         ("mine.py:brevity", {"columns": {}}, "unknown parameter 'columns'; parameters of mine.py:brevity: limit"),
     ],
 )
@@ -148,8 +116,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 import string  # the standard library's, though a file string.py lies beside
-from my_helper_beside import half
-from my_helper_of_the_study import one
+from my_helper_of_the_study import half
 
 if TYPE_CHECKING:
     from nowhere import Judge
@@ -161,7 +128,7 @@ class Limit:
 def f(completions, completion_ids, *, limit: int = 2, judge: Judge | None = None, **columns):
     from my_late_helper_beside import third
     assert string.digits
-    return [third(half(len(ids))) * Limit(limit).tokens * one for ids in completion_ids]
+    return [third(half(len(ids))) * Limit(limit).tokens for ids in completion_ids]
 """
 
 
@@ -171,9 +138,8 @@ def test_a_users_file_imports_from_its_own_folder_last(root):
     folder.mkdir()
     (folder / "beside.py").write_text(BESIDE)
     (folder / "string.py").write_text("")
-    (folder / "my_helper_beside.py").write_text("def half(length):\n    return length / 2\n")
     (folder / "my_late_helper_beside.py").write_text("def third(length):\n    return length / 3\n")
-    (root / "my_helper_of_the_study.py").write_text("one = 1\n")  # wherever this process was started
+    (root / "my_helper_of_the_study.py").write_text("def half(length):\n    return length / 2\n")  # wherever we started
     before = list(sys.path)
     component = load_component("my_rewards/beside.py:f", {"limit": 6}, root)
     component.__name__ = "mine"  # TRL names metrics by it; one function may serve two components
@@ -184,17 +150,13 @@ def test_a_users_file_imports_from_its_own_folder_last(root):
 
 JUDGE = """
 def judge(completions, *, api_key: str, headers: dict[str, str] | None = None, retries: int = 1, **columns):
-    if completions[0] == "fail":
-        raise ValueError(f"401 for {api_key}")
     if completions[0] == "coded":
-        raise ValueError(f"401: {api_key.encode().hex()}")
+        raise ValueError(f"401 for {api_key}, {api_key.encode().hex()}")
     if completions[0] == "wrong":
         return [{"x" * 40: api_key}]  # a score that is shown in part
     return [float(len(api_key)), float(len((headers or {"x": ""})["x"]))]
 
 def named_env(completions, *, env="dev", **columns):
-    if completions[0] == "fail":
-        raise ValueError(f"no {env}")
     return [float(env == "staging")]
 """
 KEY = {"api_key": {"env": "JUDGE_API_KEY"}}
@@ -212,22 +174,14 @@ def test_a_parameter_reads_a_secret_from_the_environment(judge):
     component = load_component("judge.py:judge", parameters, judge, "judge", {"JUDGE_API_KEY": SECRET, "OTHER": "abc"})
     assert component(["x", "y"]) == [len(SECRET), 3.0]
     check_component("judge.py:judge", parameters, judge, {})  # names and columns are checked without the variables
-    length = {"max_completion_len": {"env": "OTHER"}, "soft_punish_cache": 8}
-    check_component("soft_overlong", length, judge, {})
-    with pytest.raises(StudyError, match="max_completion_len: Input should be a valid integer"):
-        check_component("soft_overlong", length, judge, {"OTHER": "abc"})
+    check_component("soft_overlong", {"max_completion_len": {"env": "OTHER"}, "soft_punish_cache": 8}, judge, {})
 
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
         ({"api_key": {"env": "NOT_SET"}}, "judge.py:judge: the environment variable NOT_SET is not set"),
-        (
-            {"api_key": {"env": "EMPTY"}, "headers": {"x": {"env": "NOT_SET"}, "y": {"env": "EMPTY"}}},
-            "judge.py:judge: the environment variables EMPTY, NOT_SET are not set",
-        ),
-        ({"api_key": {"env": "EMPTY"}}, "judge.py:judge: the environment variable EMPTY is not set"),
-        ({"api_key": {"env": "A KEY"}}, "env: give the name of an environment variable, such as JUDGE_API_KEY"),
+        ({**KEY, "headers": {"x": {"env": "NOT_SET"}, "y": {"env": "EMPTY"}}}, "variables NOT_SET, EMPTY are not set"),
         ({"api_key": {"env": 3}}, "env: give the name of an environment variable, such as JUDGE_API_KEY"),
         # what a type hint excludes
         ({**KEY, "retries": {"env": "JUDGE_API_KEY"}}, "retries: Input should be a valid integer, not {'env': 'JUDGE"),
@@ -242,11 +196,7 @@ def test_a_variable_that_cannot_be_read_is_one_line_without_its_value(judge, par
 
 @pytest.mark.parametrize(
     ("completion", "told"),
-    [
-        ("fail", "401 for {env: JUDGE_API_KEY}"),
-        ("coded", "401: {env: JUDGE_API_KEY}"),
-        ("wrong", "xx': '{env: JUDGE..."),
-    ],
+    [("coded", "401 for {env: JUDGE_API_KEY}, {env: JUDGE_API_KEY}"), ("wrong", "xx': '{env: JUDGE...")],
 )
 def test_an_error_never_shows_a_secret(judge, capsys, completion, told):
     component = load_component("judge.py:judge", KEY, judge, "judge", {"JUDGE_API_KEY": SECRET})
@@ -264,13 +214,9 @@ def test_a_parameter_may_be_called_env(judge):
     for value in ("staging", {"env": "STAGE"}):
         component = load_component("judge.py:named_env", {"env": value}, judge, "judge", environment)
         assert component(["x"]) == [1.0]
-    component = load_component("judge.py:named_env", {"env": "production"}, judge, "judge", environment)
-    with pytest.raises(StudyError, match="no production"):
-        component(["fail"])
 
 
 def test_parameters_that_do_not_go_together_are_told_without_a_secret(root):
     parameters = {"model": "m", "template": {"env": "FILE"}, "endpoint": "http://h/v1"}
-    with pytest.raises(StudyError) as refusal:
+    with pytest.raises(StudyError, match=r"^components: judge: template: .*/\{env: FILE\}: No such file"):
         check_component("judge", parameters, root, {"FILE": "hidden.txt"})
-    assert str(refusal.value).startswith(f"components: judge: template: {root}/{{env: FILE}}: No such file")

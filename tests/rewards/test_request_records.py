@@ -1,8 +1,6 @@
 """Kept answers: no process sends a request twice, however an earlier process ended."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 
@@ -11,7 +9,7 @@ import pytest
 from endpoint import Reply, endpoint, says
 from reward_ablation.rewards import endpoint as asking
 from reward_ablation.rewards.components.judge import judge
-from reward_ablation.rewards.request_records import KeptAnswers, count, counted
+from reward_ablation.rewards.request_records import KeptAnswers, counted
 from reward_ablation.rewards.request_records import asking as asking_in
 from reward_ablation.system.errors import PassingError, StudyError
 
@@ -47,61 +45,39 @@ def test_what_was_answered_is_not_asked_again_wherever_the_endpoint_is(ask, tmp_
         assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize(
-    "other",
-    [{"model": "m2"}, {"low": -1.0}, {"max_tokens": 9}, {"temperature": 1.0}, {"extra_body": {"seed": 1}}, "template"],
-)
-def test_what_decides_a_score_decides_whether_it_is_asked_again(ask, tmp_path, other):
-    if other == "template":
-        (tmp_path / "other.txt").write_text("{question}{{}} {completion}")
-        other = {"template": str(tmp_path / "other.txt")}
+def test_what_decides_a_score_decides_whether_it_is_asked_again(ask, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other.txt").write_text("{question}{{}} {completion}")
+    others = [{"model": "m2"}, {"low": -1.0}, {"extra_body": {"seed": 1}}, {"template": "other.txt"}]
     with endpoint(lambda request: says({"score": 0.5})) as server:
-        ask(server.url, ["a"])
-        ask(server.url, ["a"], **other)
-        assert len(server.requests) == 2
-
-
-def test_no_answer_is_not_kept(ask):
-    with endpoint(lambda request: says("?" if "bad" in request.prompt else {"score": 1})) as server:
-        assert ask(server.url, ["bad", "good"]) == [None, 1.0]
-    with endpoint(lambda request: says({"score": 0})) as server:
-        assert ask(server.url, ["bad", "good"]) == [0.0, 1.0]
+        for number, parameters in enumerate([{}, *others], start=1):
+            ask(server.url, ["a"], **parameters)
+            assert len(server.requests) == number
 
 
 def test_without_a_folder_nothing_is_kept(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    template = tmp_path / "judge.txt"
-    template.write_text("{completion}")
-    with endpoint(lambda request: says({"score": 0.5})) as server:
-        for _ in range(2):
-            judge(["a"], model="m", template=str(template), endpoint=server.url)
-        assert len(server.requests) == 2
-    assert list(tmp_path.iterdir()) == [template]
+    (tmp_path / "judge.txt").write_text("{completion}")
+    with endpoint(lambda request: says({"score": request.number})) as server:
+        assert [judge(["a"], model="m", template="judge.txt", endpoint=server.url) for _ in range(2)] == [[0.0], [1.0]]
+    assert len([*tmp_path.iterdir()]) == 1
 
 
 WRITER = """
-import sys
+import os, sys
 from pathlib import Path
 from reward_ablation.rewards.request_records import KeptAnswers
 kept = KeptAnswers(Path(sys.argv[1]))
 for number in range(int(sys.argv[2]), int(sys.argv[3])):
     kept.put(f"{number:032x}", number / 10)
-print("written", flush=True)
-sys.stdin.read()
+os.kill(os.getpid(), 9)
 """
 
 
 def test_answers_of_a_killed_process_and_of_others_beside_it_are_read(tmp_path):
-    command = [sys.executable, "-c", WRITER, str(tmp_path)]
-    ranges = [("0", "300"), ("200", "500")]
-    writers = [
-        subprocess.Popen([*command, *each], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for each in ranges
-    ]
     kept = KeptAnswers(tmp_path)
-    for writer in writers:
-        assert writer.stdout.readline() == "written\n"
-        os.kill(writer.pid, signal.SIGKILL)
-        writer.communicate()
+    for first, last in (("0", "300"), ("200", "500")):
+        subprocess.run([sys.executable, "-c", WRITER, str(tmp_path), first, last])
     kept.refresh()
     assert [kept.get(f"{number:032x}") for number in (0, 250, 499, 500)] == [0.0, 25.0, 49.9, None]
     assert len(list(tmp_path.iterdir())) == 2
@@ -111,8 +87,6 @@ def test_a_line_without_an_end_or_with_damage_is_not_read(tmp_path):
     lines = [
         json.dumps({"request": A, "score": 0.5}),
         "\x00\x00",
-        '{"request": "zz", "score": 1}',
-        '{"score": 1}',
         '{"request": "' + B + '", "score": NaN}',
         "[" * 100_000,
         json.dumps({"request": A, "score": 0.75}),  # of two scores of one request the first stays
@@ -144,19 +118,15 @@ def test_what_a_batch_that_ends_in_an_error_has_is_kept_and_counted(ask, tmp_pat
     assert (of_model["requests"], of_model["unanswered"], of_model["kept"]) == (2 + 4 + 1 + 1, 3, 2)
 
 
-def test_requests_and_tokens_are_counted_by_model(ask, tmp_path):
+def test_requests_and_tokens_are_counted_by_model_and_half_a_file_is_passed_over(ask, tmp_path):
     replies = {0: Reply(status=500), 1: says("?"), 2: says({"score": 1}), 3: says({"score": 1})}
     with endpoint(lambda request: replies[request.number]) as server:
         ask(server.url, ["a", "b"], retries=2, concurrency=1)
         ask(server.url, ["a", "b", "a"])
     counts = {"requests": 4, "kept": 2, "retries": 2, "unanswered": 0, "prompt_tokens": 30, "completion_tokens": 15}
-    assert counted(tmp_path / "counts") == {"m": counts}
-
-
-def test_counts_of_processes_are_summed_and_half_a_file_is_passed_over(tmp_path):
-    count(tmp_path, "m", {"requests": 2})
-    (tmp_path / "other.json").write_text('{"m": {"requests": 5, "prompt_tokens": 7}, "n": {"requests": 1}}')
-    (tmp_path / "half.json").write_text('{"m": {"requ')
-    sums = {model: numbers["requests"] for model, numbers in counted(tmp_path).items()}
-    assert sums == {"m": 7, "n": 1}
+    folder = tmp_path / "counts"
+    assert counted(folder) == {"m": counts}
+    (folder / "other.json").write_text('{"m": {"requests": 5}, "n": {"requests": 1}}')  # of another process
+    (folder / "half.json").write_text('{"m": {"requ')
+    assert {model: numbers["requests"] for model, numbers in counted(folder).items()} == {"m": 9, "n": 1}
     assert counted(tmp_path / "gone") == {}

@@ -23,17 +23,13 @@ LONG = 200_000
 #: Start, repeated unit and end of long texts that a careless regular expression would read again and again.
 #: If the time grew with the square of the length, the test would not end.
 HOSTILE = [
-    ("", "a", ""), ("", " ", "x"), ("", "\n", "x"), ("", "\x00", ""), ("", "\ud800", ""), ("", "1", ""),
-    ("", "1,111", ""), ("Final: ", "2", "x"), ("Final: ", "2,222", "x"), ("Final:", "\t", "x"),
-    ("", "Final: 1 ", "\n"), ("", "\nFinal: 1", ""), ("Step ", "3", "."), ("", "Step 1", ""), ("", "\n1.", ""),
-    ("4", "4", ""), ("", "<think>", ""), ("", "<think></think>", "<answer>72</answer>"),
-    ("<think>", "</think><answer>", "</answer>"), ("", "<answer>", ""), ("<answer>", "5", "</answer>"),
-    ("<answer>", "-", "</answer>"), ("<answer>", "1/", "</answer>"), ("", "\\boxed{", ""), ("", "\\boxed{}", ""),
-    ("", "\\boxed 1, ", ""), ("\\boxed", "  ", ""), ("\\boxed{", "{", "}"), ("\\boxed{", "{}", "}"),
-    ("\\boxed{", "\\frac1", "}"), ("", "\\", ""), ("####", " 6", ""), ("", "[", ""), ("", "[]", ""), ("<<", "<", ""),
-    ("", "<<", ">"), ("", "*", ""), ("", "* ", ""), ("", "**a", ""), ("", "p. ", "s"), ('', '."', 'x'),
-    ("", ".", "x"), ("", "a. ", ""), ("", "a-", "!"), ("", "。", ""), ("", "******", "x"), ("```json", "{", ""),
-    ("", "\n\n", "x"), ("", "Step", "1"),
+    ("", " ", "x"), ("", "\n", "x"), ("", "\x00", ""), ("", "\ud800", ""), ("", "1,111", ""), ("Final: ", "2,222", "x"),
+    ("Final:", "\t", "x"), ("", "\nFinal: 1", ""), ("Step ", "3", "."), ("", "\n1.", ""), ("", "<think>", ""),
+    ("<think>", "</think><answer>", "</answer>"), ("<answer>", "-", "</answer>"), ("<answer>", "1/", "</answer>"),
+    ("", "\\boxed{", ""), ("", "\\boxed 1, ", ""), ("\\boxed", "  ", ""), ("\\boxed{", "{}", "}"),
+    ("\\boxed{", "\\frac1", "}"), ("####", " 6", ""), ("", "[", ""), ("", "<<", ">"), ("", "*", ""), ("", "**a", ""),
+    ("", "p. ", "s"), ('', '."', 'x'), ("", "a. ", ""), ("", "a-", "!"), ("", "。", ""), ("", "******", "x"),
+    ("```json", "{", ""), ("", "\n\n", "x"), ("", "Step", "1"),
 ]  # fmt: skip
 
 #: Components that run a model have other tests: a batch changes the last bits of their scores, and a long text
@@ -51,19 +47,14 @@ def scores_of(component, completions):
     return component(completions, completion_ids=[[7] * 9 for _ in completions], **columns)
 
 
-def test_a_score_is_a_float_for_each_completion(component):
+def test_a_score_is_a_float_for_each_completion_and_does_not_depend_on_the_batch(component):
+    """Layouts that cut groups rely on this: such a component is called with parts of groups."""
     scores = scores_of(component, TEXTS)
     assert [type(score) for score in scores] == [float] * len(TEXTS)
     assert scores_of(component, []) == []
-
-
-def test_a_score_does_not_depend_on_the_rest_of_the_batch(component):
-    """Layouts that cut groups rely on this: such a component is called with parts of groups."""
-    if component.__name__ in OF_GROUPS:
-        pytest.skip("compares completions: test_groups.py")
-    alone = [scores_of(component, [text])[0] for text in TEXTS]
-    assert scores_of(component, TEXTS) == alone
-    assert scores_of(component, TEXTS[::-1]) == alone[::-1]
+    if component.__name__ not in OF_GROUPS:
+        assert scores == [scores_of(component, [text])[0] for text in TEXTS]
+        assert scores == scores_of(component, TEXTS[::-1])[::-1]
 
 
 def test_a_conversation_scores_as_its_text(component):

@@ -1,5 +1,7 @@
 """Each instruction of IFEval on texts made by hand, strict and loose following, shares, and hostile data."""
 
+from itertools import product
+
 import pytest
 
 from reward_ablation.rewards.components.instructions import (
@@ -20,27 +22,17 @@ def test_an_instruction(name, kwargs, text, followed):
 
 
 def test_each_instruction_has_a_text_that_follows_it_and_one_that_does_not():
-    assert {(name, followed) for name, _, _, followed in CASES} == {
-        (name, ok) for name in CHECKS for ok in (True, False)
-    }
+    assert {(name, followed) for name, _, _, followed in CASES} == {*product(CHECKS, (True, False))}
 
 
 @pytest.mark.parametrize(
     ("text", "sentences"),
     [
-        ("...", 0),
-        ("no mark", 1),
-        ("One. Two! Three? Four", 4),
-        ("all small. as some are asked to write. yes!", 3),
         ("Dr. Egg met Mr. Ham, i.e. J. Ham.", 1),
-        ("It has 3.5 g of salt, pepper etc. and more. So it is.", 2),
-        ("He lives in the U.S. today. She does not.", 2),
+        ("It has 3.5 g of salt, etc. and more… of it. So it is", 2),
         ("1. Boil it.\n2. Eat it.", 2),  # the numbers are no sentences; in NLTK they are
-        ("There were 12. Then more.", 2),
         ('"Why?" he asked. "Why not!" "Well."', 3),
-        ("Wait… and see. Yes.", 2),
         ("**Bold.** (Brackets.) _Done._", 3),
-        ("A heading\n\nThe text.", 1),  # as in NLTK
         ("鸡蛋很好。我喜欢！你呢？", 3),
         ("See https://example.org/a.b?c=d! Yes.", 2),
     ],
@@ -56,16 +48,8 @@ LANGUAGE = {"id": "language:response_language", "kwargs": {"language": "de"}}
 
 
 def test_the_eight_texts_of_the_loose_accuracy():
-    assert variants("Sure!\n*Eggs*.\nBye.") == [
-        "Sure!\n*Eggs*.\nBye.",
-        "*Eggs*.\nBye.",
-        "Sure!\n*Eggs*.",
-        "*Eggs*.",
-        "Sure!\nEggs.\nBye.",
-        "Eggs.\nBye.",
-        "Sure!\nEggs.",
-        "Eggs.",
-    ]
+    kept = ["Sure!\n*Eggs*.\nBye.", "*Eggs*.\nBye.", "Sure!\n*Eggs*.", "*Eggs*."]
+    assert variants(kept[0]) == [*kept, *(text.replace("*", "") for text in kept)]
 
 
 @pytest.mark.parametrize(
@@ -73,11 +57,9 @@ def test_the_eight_texts_of_the_loose_accuracy():
     [
         ('"Eggs"', 1.0, 1.0),
         ('Sure, here it is:\n"Eggs"', 0.0, 1.0),
-        ('*"Eggs"*', 0.5, 1.0),
         # each instruction by a variant of its own, as in the paper
         ('"Sure\nEggs, ham"', 0.5, 1.0),
         ("", 0.0, 0.0),  # an empty text follows nothing, although it has no comma
-        (" \n", 0.0, 0.0),
     ],
 )
 def test_strict_and_loose(text, strict, loose):
@@ -91,6 +73,9 @@ def test_all_or_a_share():
     assert instructions(texts, instructions=asked) == [1.0, 0.0, 0.0]
     assert instructions(texts, partial=True, instructions=asked) == [1.0, 0.5, 0.0]
     assert instructions(texts[:1], column="mine", mine=[[QUOTED]], instructions=[None]) == [1.0]
+    # tables that hold all keywords for all instructions have None, and floats for whole numbers
+    kwargs = {"num_words": 2.0, "relation": "at least", "letter": None}
+    assert share_followed("Two eggs", [{"id": "length_constraints:number_words", "kwargs": kwargs}], strict=True) == 1.0
 
 
 def test_what_is_not_checked_has_no_score_and_is_told_once(capsys):
@@ -98,38 +83,17 @@ def test_what_is_not_checked_has_no_score_and_is_told_once(capsys):
     asked = [[NO_COMMA, LANGUAGE], [LANGUAGE], [unknown], [NO_COMMA], [], None]
     for _ in range(2):
         assert instructions(["Eggs"] * 6, instructions=asked) == [None, None, None, 1.0, None, None]
-    lines = capsys.readouterr().err.splitlines()
-    assert [line.split(" is not checked")[0] for line in lines] == [
-        "instructions: 'language:response_language'",
-        r"instructions: 'nobodys:\x1b[31m'",
-    ]
-
-
-def test_keywords_that_are_none_count_as_left_out_and_whole_floats_as_numbers():
-    """Tables that hold all keywords for all instructions have None and floats."""
-    words = {
-        "id": "length_constraints:number_words",
-        "kwargs": {"num_words": 2.0, "relation": "at least", "letter": None},
-    }
-    assert share_followed("Two eggs", [words, {"id": "punctuation:no_comma"}], strict=True) == 1.0
+    told = [line.split(" is not checked")[0] for line in capsys.readouterr().err.splitlines()]
+    assert told == ["instructions: 'language:response_language'", r"instructions: 'nobodys:\x1b[31m'"]
 
 
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
         ("no_comma", "instructions: the column holds a str; it must hold a list of"),
-        (["no_comma"], "each instruction must be an object"),
-        ([{"id": 3}], "each instruction must be an object"),
         ([{"id": "punctuation:no_comma", "kwargs": [1]}], "'punctuation:no_comma': kwargs must be an object"),
         ([{"id": "punctuation:no_comma", "kwargs": {"x\n": 1}}], r"punctuation:no_comma: 'x\n': Unexpected keyword"),
-        (
-            [{"id": "length_constraints:number_words", "kwargs": {"num_words": 2}}],
-            "length_constraints:number_words: 'relation': Missing required",
-        ),
-        (
-            [{"id": "length_constraints:number_words", "kwargs": {"num_words": 2, "relation": "about"}}],
-            "'relation': Input should be 'at least' or 'less than'",
-        ),
+        ([{"id": "startend:end_checker"}], "startend:end_checker: 'end_phrase': Missing required"),
         ([{"id": "keywords:existence", "kwargs": {"keywords": [""]}}], "'keywords.0': String should have at least 1"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Components of length and repetition."""
+"""Components of length and repetition, and the refusal of wrong parameters."""
 
 from math import sqrt
 from pathlib import Path
@@ -17,24 +17,11 @@ from reward_ablation.rewards.load import load_component
 from reward_ablation.system.errors import StudyError
 
 
-@pytest.mark.parametrize(
-    ("tokens", "score"),
-    [(40, 1.0), (30, 0.5), (50, 0.5), (20, 0.0), (60, 0.0), (0, 0.0), (500, 0.0)],  # 1 - |tokens - 40| / 20
-)
-def test_token_length(tokens, score):
-    assert token_length(["text"], [[7] * tokens], target=40, width=20) == [score]
-
-
-@pytest.mark.parametrize(
-    ("characters", "score"),
-    [(800, 1.0), (400, 0.5), (1200, 0.5), (0, 0.0), (1600, 0.0), (5000, 0.0)],  # 1 - |characters / 800 - 1|
-)
-def test_character_length(characters, score):
-    assert character_length(["é" * characters], answer=["72"]) == [score]
-
-
-def test_character_length_of_another_target():
-    assert character_length(["a" * 30], target=40) == [0.75]
+def test_a_length_beside_its_target():
+    ids = [[7] * tokens for tokens in (50, 20, 60, 0)]  # 1 - |tokens - 40| / 20, at least 0
+    assert token_length(["text"] * 4, ids, target=40, width=20) == [0.5, 0.0, 0.0, 0.0]
+    texts = ["é" * characters for characters in (30, 60, 0, 500)]  # 1 - |characters / 40 - 1|, at least 0
+    assert character_length(texts, target=40, answer=["72"] * 4) == [0.75, 0.5, 0.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +29,6 @@ def test_character_length_of_another_target():
     [
         (0, 1.0, -1.0),
         (25, 0.75 + sqrt(2) / 8, -0.75 - sqrt(2) / 8),  # cos(π/4) = √2/2
-        (50, 0.75, -0.75),
         (100, 0.5, -0.5),
         (200, 0.5, -0.5),  # stays, and does not swing back
     ],
@@ -51,9 +37,6 @@ def test_cosine_length(tokens, right, wrong):
     completions = [r"\boxed{72}", r"\boxed{71}", "72", r"\boxed{72}"]
     scores = cosine_length(completions, ["72", "72", "72", ""], [[7] * tokens] * 4, max_len=100)
     assert scores == [pytest.approx(right), pytest.approx(wrong), pytest.approx(wrong), None]
-
-
-def test_cosine_length_reads_other_answer_formats():
     assert cosine_length(["#### 72"], ["72"], [[]], max_len=100, answer_format="hash") == [1.0]
 
 
@@ -77,28 +60,18 @@ def test_cosine_length_scores_as_trl_does(values):
     assert [ours[n] for n in same] == pytest.approx([theirs[n] for n in same], abs=1e-15)
 
 
-@pytest.mark.parametrize(
-    ("tokens", "score"),
-    # DAPO, section 4.1: 16,384 tokens expected, and 4,096 more as the cache.
-    [(0, 0.0), (16384, 0.0), (17408, -0.25), (18432, -0.5), (20480, -1.0), (20481, -1.0), (40000, -1.0)],
-)
-def test_soft_overlong(tokens, score):
-    assert soft_overlong(["text"], [[7] * tokens], max_completion_len=20480, soft_punish_cache=4096) == [score]
-
-
-def test_soft_overlong_without_a_cache_is_a_step():
-    ids = [[7] * 10, [7] * 11]
-    assert soft_overlong(["a", "b"], ids, max_completion_len=10, soft_punish_cache=0) == [0.0, -1.0]
+def test_soft_overlong():
+    """DAPO, section 4.1: 16,384 tokens expected, and 4,096 more as the cache."""
+    ids = [[7] * tokens for tokens in (16384, 17408, 40000)]
+    assert soft_overlong(["a"] * 3, ids, max_completion_len=20480, soft_punish_cache=4096) == [0.0, -0.25, -1.0]
+    assert soft_overlong(["a"] * 2, [[7] * 10, [7] * 11], max_completion_len=10, soft_punish_cache=0) == [0.0, -1.0]
 
 
 @pytest.mark.parametrize(
     ("ids", "ngram_size", "score"),
     [
-        ([], 3, 0.0),
         ([1, 2], 3, 0.0),  # no n-gram at all
-        ([1, 2, 3, 4, 5], 3, 0.0),
         ([1, 1, 1, 1, 1, 1], 3, -0.75),  # 1 different one of 4
-        ([1, 2, 1, 2, 1], 2, -0.5),  # 12, 21, 12, 21
         ([1, 2, 1, 2, 1], 1, -0.6),  # 2 different ones of 5
     ],
 )
@@ -111,14 +84,8 @@ def test_repetition_penalty(ids, ngram_size, score):
     ("function", "parameters", "message"),
     [
         ("soft_overlong", {"max_completion_len": 256, "soft_punish_cache": 512}, "soft_punish_cache: 512 is above"),
-        ("soft_overlong", {"max_completion_len": 256, "soft_punish_cache": -1}, "soft_punish_cache: Input should be"),
-        ("soft_overlong", {"max_completion_len": 256}, "parameter 'soft_punish_cache' is missing"),
         ("repetition_penalty", {"ngram_size": 0}, "ngram_size: Input should be greater than 0"),
-        ("repetition_penalty", {"max_penalty": 0.5}, "max_penalty: Input should be less than or equal to 0"),
-        ("cosine_length", {"max_len": 0}, "max_len: Input should be greater than 0"),
         ("cosine_length", {"max_len": 9, "max_value_wrong": float("nan")}, "max_value_wrong: Input should be a finite"),
-        ("character_length", {"target": 0}, "target: Input should be greater than 0"),
-        ("step_format", {"steps": 0}, "steps: Input should be greater than 0"),
         ("final_line", {"well_formed": "0.1"}, "well_formed: Input should be a valid number"),
     ],
 )

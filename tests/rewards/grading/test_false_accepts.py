@@ -10,7 +10,6 @@ places = st.lists(st.integers(0, 6), min_size=4, max_size=4, unique=True)
 #: Ways to write four values, which say something else if two of the values change places.
 FORMS = [
     "a={}, b={}, c={}, d={}",
-    r"AB = {}, BC = {}, CD = {} \text{{ and }} DA = {}",
     "f(0)={}, f(1)={}, f(2)={}, f(3)={}",
     "x={}, y={} or x={}, y={}",
     "x={},y={};x={},y={}",
@@ -21,7 +20,6 @@ FORMS = [
     "{} apples, {} pears, {} eggs, {} plums",
     r"{}\text{{ days }}{}\text{{ hours }}{}\text{{ minutes }}{}\text{{ seconds}}",
     r"\begin{{pmatrix}} {} & {} \\ {} & {} \end{{pmatrix}}",
-    r"\angle A = {}, \angle B = {}, \angle C = {}, \angle D = {}",
 ]
 
 

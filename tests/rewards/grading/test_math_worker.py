@@ -2,11 +2,13 @@
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -29,27 +31,14 @@ def judge(worker, gold, answer):
     return worker.judge([(gold, answer)])[0]
 
 
-def printed(script):
+def output_of(script):
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout
 
 
-@pytest.mark.parametrize(
-    ("gold", "answer", "status"),
-    [
-        (r"\sin^2(x)", r"1-\cos^2(x)", "correct"),
-        ("x", "y", "wrong"),
-        ("1", r"\frac{", "unparseable"),
-        ("1", '"}\n{"gold', "wrong"),  # no request of its own
-        ("1", "\ud800", "unparseable"),  # broken UTF-8
-    ],
-)
-def test_judge(worker, gold, answer, status):
-    assert judge(worker, gold, answer) == status
-
-
 def test_an_endless_answer_costs_no_other_and_no_new_worker_and_no_order_counts(worker):
-    pairs = [("72", ENDLESS + "+1"), *((f"x+{n}", f"{n}+x") for n in range(1, 5)), ("x", r"\frac{"), ("x", "y")]
-    expected = ["timeout", *["correct"] * 4, "unparseable", "wrong"]
+    pairs = [("72", ENDLESS + "+1"), *((f"x+{n}", f"{n}+x") for n in range(1, 5)), ("x", r"\frac{"), ("1", "\ud800")]
+    pairs += [("x", "y"), ("1", '"}\n{"gold')]  # the last is no request of its own
+    expected = ["timeout", *["correct"] * 4, "unparseable", "unparseable", "wrong", "wrong"]
     judge(worker, "1", "x")
     first = worker.pid
     assert worker.judge(pairs) == expected
@@ -57,8 +46,7 @@ def test_an_endless_answer_costs_no_other_and_no_new_worker_and_no_order_counts(
     assert worker.judge(pairs[::-1]) == expected[::-1]
     assert worker.pid == first
     assert children(first) == []
-    limits = open(f"/proc/{first}/limits").read()  # noqa: SIM115
-    assert f"{1 << 30}" in next(line for line in limits.splitlines() if line.startswith("Max address space"))
+    assert re.search(rf"Max address space +{1 << 30}", Path(f"/proc/{first}/limits").read_text())
 
 
 def test_a_verdict_is_kept(worker):
@@ -75,44 +63,29 @@ def test_a_verdict_is_kept(worker):
 def test_an_answer_whose_child_is_killed_twice_has_no_verdict(worker):
     """Something else kills the process, such as the system when memory is short. This is not the answer's fault."""
     judge(worker, "1", "x")
-    done = threading.Event()
-
-    def kill_children():
-        while not done.is_set():
-            for child in children(worker.pid):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(child, signal.SIGKILL)
-
-    killer = threading.Thread(target=kill_children)
-    killer.start()
-    try:
-        assert judge(worker, "5", ENDLESS) == "error"
-    finally:
-        done.set()
-        killer.join()
+    verdicts = []
+    question = threading.Thread(target=lambda: verdicts.append(judge(worker, "5", ENDLESS)))
+    question.start()
+    while question.is_alive():
+        for child in children(worker.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+    assert verdicts == ["error"]
     assert judge(worker, "5", ENDLESS) == "timeout"  # and it was not kept
-
-
-def test_a_child_that_only_waits_ends_at_the_deadline():
-    """The answer uses no CPU time. The deadline of the worker ends it."""
-    script = (
-        "import time\nworker.WALL_SECONDS = 0.2\n"
-        "judge = lambda gold, answer: time.sleep(600) or 'correct' if answer == 'wait' else 'correct'\n"
-        "print(sorted(worker.judged([['1', 'wait'], ['1', '2']], judge)))\n"
-    )
-    assert printed(WORKER + script) == "[(0, 'late'), (1, 'correct')]\n"  # late: may be the machine's fault
 
 
 def test_a_child_ends_at_its_bounds_and_no_torch_is_imported():
     script = (
-        "import sys\nfrom reward_ablation.rewards.grading import symbolic\n"
-        "codes = {'|x|': 'bytes(1 << 31)', '|y|': \"__import__('faulthandler')._sigsegv()\", '|z|': '1/0'}\n"
+        "import sys, time\nfrom reward_ablation.rewards.grading import symbolic\nworker.WALL_SECONDS = 2.0\n"
+        "codes = {'|x|': 'bytes(1 << 31)', '|y|': \"__import__('faulthandler')._sigsegv()\", '|z|': '1/0',\n"
+        "         '|t|': 'time.sleep(600)'}\n"
         "symbolic.read = lambda text: eval(codes[text])\nworker._WARM_UP.clear()\nworker.limit_process()\n"
         "print(sorted(worker.judged([[text, '|1|'] for text in codes], worker.load_judge())))\n"
         "print([m for m in ('torch', 'transformers', 'snakemake', 'pandas') if m in sys.modules])\n"
     )
-    # memory, and a stack that overflows; an error is no fault of the limits
-    assert printed(WORKER + script) == "[(0, 'timeout'), (1, 'timeout'), (2, 'unparseable')]\n[]\n"
+    # memory; a stack that overflows; an error, which is no fault of the limits; waiting, which may be the machine's
+    statuses = "[(0, 'timeout'), (1, 'timeout'), (2, 'unparseable'), (3, 'late')]"
+    assert output_of(WORKER + script) == f"{statuses}\n[]\n"
 
 
 @pytest.mark.parametrize("count", [1, 50])  # 50 are more than the pipe holds, and cannot be written
@@ -137,9 +110,7 @@ def test_a_worker_that_starts_too_slowly_or_not_at_all_says_so(monkeypatch, tmp_
     hasty.start_seconds = 0.01
     with pytest.raises(RuntimeError, match="did not start within"):
         judge(hasty, "x+1", "1+x")
-    broken = tmp_path / "math_verify"
-    broken.mkdir()
-    (broken / "__init__.py").write_text("raise ImportError('broken installation')")
+    (tmp_path / "math_verify.py").write_text("raise ImportError('broken installation')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     with pytest.raises(RuntimeError, match="failed: ImportError: broken installation"):
         judge(MathWorker(), "x+1", "1+x")
@@ -171,30 +142,27 @@ def test_works_in_an_interpreter_that_blocks_the_signals():
         "from reward_ablation.rewards import grade\n"
         f"print(grade(r'\\boxed{{{ENDLESS}}}', '72').status)\n"
     )
-    assert printed(script) == "timeout\n"
+    assert output_of(script) == "timeout\n"
 
 
 @pytest.mark.parametrize("starting", [False, True])
-def test_signals_to_all_processes_of_a_job_do_not_end_it(worker, starting):
+def test_signals_to_all_processes_of_a_job_do_not_end_it(starting):
     """Slurm sends SIGTERM to all of them. A training goes on to the end of its step, and still has answers graded."""
-    asked = MathWorker() if starting else worker
-    before = set(children(os.getpid()))
+    asked, before, verdicts = MathWorker(), set(children(os.getpid())), []
     if not starting:
         judge(asked, "1", "x")
-    verdicts = []
     question = threading.Thread(target=lambda: verdicts.append(judge(asked, "7", ENDLESS)))
     question.start()
-    wait_until(lambda: set(children(os.getpid())) - before if starting else children(asked.pid))
-    processes = set(children(os.getpid())) - before if starting else {asked.pid, *children(asked.pid)}
-    for process in processes:
+    wait_until(lambda: set(children(os.getpid())) - before and (starting or children(asked.pid)))
+    for process in [first := (set(children(os.getpid())) - before).pop(), *children(first)]:
         for number in (signal.SIGTERM, signal.SIGINT):
             with contextlib.suppress(ProcessLookupError):  # ps, which lists them
                 os.kill(process, number)
     question.join()
     assert verdicts == ["timeout"]
-    assert starting or (judge(asked, "x+7", "7+x"), {asked.pid} & processes) == ("correct", {asked.pid})
-    if starting:
-        asked.close()
+    assert judge(asked, "x+7", "7+x") == "correct"
+    assert starting or asked.pid == first
+    asked.close()
 
 
 def test_ends_with_its_parent_even_if_that_is_killed():
@@ -202,5 +170,5 @@ def test_ends_with_its_parent_even_if_that_is_killed():
         "import os\nworker.math_worker.judge([('x+1', '1+x')])\n"
         "print(worker.math_worker.pid, flush=True)\nos.kill(os.getpid(), 9)\n"
     )
-    pid = int(printed(WORKER + script))
+    pid = int(output_of(WORKER + script))
     wait_until(lambda: not is_running(pid))

@@ -23,7 +23,9 @@ marks = ["\\boxed", "\\fbox{", "\\boxed{7}", "####", "Final:", "<answer>", "</an
 pieces = st.sampled_from([*r"\{}$#<>/ ,.-%1a", "\n", *marks])
 texts = st.lists(st.one_of(pieces, st.sampled_from(["<think>", "</think>"]), characters), max_size=40).map("".join)
 #: Text that may stand before an answer: anything but a thought that does not end.
-before = texts.map(lambda text: text.replace("<think>", "<thin>"))
+before = (texts | st.sampled_from(["1" * 200_000, "{" * 5000, "\\\\" * 999, '{"status": "wrong"} '])).map(
+    lambda text: text.replace("<think>", "<thin>")
+)
 integers = st.integers(-(10**12), 10**12)
 fractions = st.one_of(
     integers.map(Fraction),
@@ -50,14 +52,8 @@ def test_any_text_has_a_stripped_answer_from_it_or_none(answer_format, text):
 
 
 @fixed
-@given(before=before, content=balanced, after=st.text(alphabet=" .}{x", max_size=9))
-def test_what_is_put_in_the_last_box_comes_out(before, content, after):
-    assert extract(f"{before} so \\boxed{{x{content}}}{after}", "boxed") == f"x{content}".strip()
-
-
-@fixed
-@pytest.mark.parametrize("answer_format", ["hash", "final", "tag"])
-@given(before=before, answer=st.text(st.characters(exclude_characters="<\n#"), min_size=1))
+@pytest.mark.parametrize("answer_format", FORMATS)
+@given(before=before, answer=balanced | st.text(st.characters(exclude_characters="<\n#{}\\"), min_size=1))
 def test_what_is_put_after_the_last_marker_comes_out(answer_format, before, answer):
     assume(answer.strip())
     assert extract(f"{before} so {marked(answer, answer_format)}", answer_format) == answer.strip()
@@ -74,32 +70,18 @@ def test_nothing_in_a_thought_counts(answer_format, before, answer, thought):
 
 
 @fixed
-@given(spelled=spelled)
-def test_every_notation_is_read_back_exactly(spelled):
+@given(spelled=spelled, minus=st.sampled_from(["-", "\u2212", "\u2013", "- "]))
+def test_every_notation_is_read_back_exactly_and_a_sign_negates_it(spelled, minus):
     value, text = spelled
     assert exact_value(normalise(text)) == value
+    assert value < 0 or exact_value(normalise(minus + text)) == -value
 
 
 @fixed
-@given(spelled=spelled, minus=st.sampled_from(["-", "\u2212", "\u2013", "- "]))
-def test_a_sign_before_a_number_negates_it(spelled, minus):
-    value, text = spelled
-    assume(value >= 0)
-    assert exact_value(normalise(minus + text)) == -value
-
-
-@fixed
-@given(spelled=spelled, wrap=st.sampled_from(["${}$", "$ {} $", r"\({}\)", " {} ", "{}.", "**{}**"]))
-def test_what_surrounds_a_number_does_not_change_it(spelled, wrap):
-    value, text = spelled
-    assert grade(marked(wrap.replace("{}", text), "tag"), str(value), "tag").status == "correct"
-
-
-@fixed
-@given(pair=two_spellings)
-def test_a_number_is_correct_in_any_two_notations(pair):
+@given(pair=two_spellings, wrap=st.sampled_from(["{}", "${}$", "$ {} $", r"\({}\)", " {} ", "{}.", "**{}**"]))
+def test_a_number_is_correct_in_any_two_notations_whatever_surrounds_it(pair, wrap):
     answer, gold = pair
-    assert grade(marked(answer, "boxed"), gold).status == grade(marked(gold, "boxed"), answer).status == "correct"
+    assert grade(marked(wrap.replace("{}", answer), "tag"), gold, "tag").status == "correct"
 
 
 @fixed
@@ -109,7 +91,6 @@ def test_another_number_is_wrong_in_any_notation(one, other):
     for (value, text), (bare, plain) in ((one, other), (other, one)):
         assume("%" not in text or "%" in plain or 100 * value != bare)  # the sign may be left out
     assert grade(marked(one[1], "boxed"), other[1]).status == "wrong"
-    assert grade(marked(other[1], "boxed"), one[1]).status == "wrong"
 
 
 @fixed

@@ -7,8 +7,9 @@ the number on its standard input. None of the programs computes one, so that non
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 #: Stands in programs for the path of a file in the home folder, whose text is a secret.
 CANARY_PATH = "CANARY_PATH"
@@ -39,6 +40,7 @@ def alone(*programs: str) -> Family:
     return lambda rng: rng.choice(programs).replace("NUMBER", str(rng.randrange(1, 1000)))
 
 
+_REMOTE = "import sys\nremote = sys.modules['reward_ablation.rewards.sandbox.remote']\n"
 _FORGED = r"""
 import os, json
 empty = b'["value", ["dict", [["list", []], ["list", []]]], []]\n'
@@ -50,9 +52,7 @@ for number in range(64):
         except OSError:
             pass
 """
-_EVERYTHING = (
-    "['__eq__', '__ne__', '__lt__', '__gt__', '__le__', '__ge__', '__bool__', '__contains__', '__sub__', '__abs__']"
-)
+_EVERYTHING = [f"__{name}__" for name in ("eq", "ne", "lt", "gt", "le", "ge", "bool", "contains", "sub", "abs")]
 _EQUAL = f"Any = type('Any', (BASE,), {{name: lambda *a: True for name in {_EVERYTHING}}})\n"
 
 #: Programs that try to pass without computing a cube.
@@ -65,31 +65,17 @@ FORGERIES: dict[str, Family] = {
     "metaclass": alone(
         "class M(type):\n    __eq__ = lambda *a: True\n    __hash__ = lambda s: 1\nclass A(metaclass=M): pass\n"
         "cube = lambda x: A\n",
-        "from unittest.mock import ANY\ncube = lambda x: ANY\n",
         "class Number(int):\n    @property\n    def __class__(self): return int\n    __eq__ = lambda *a: True\n"
         "cube = lambda x: Number(NUMBER)\n",
     ),
     "builtins": of(
         "import builtins\nbuiltins.AssertionError = type('E', (Exception,), {})",
-        "import builtins\nbuiltins.__build_class__ = builtins.print = builtins.len = lambda *a, **k: True",
         "import builtins\nfor name in list(vars(builtins)):\n    setattr(builtins, name, lambda *a, **k: True)",
-        "import sys\nfor module in list(sys.modules.values()):\n"
-        "    for name in list(vars(module)):\n        setattr(module, name, lambda *a, **k: True)",
         "import ast, sys\nast.Assert = ast.Pass\nsys.flags = None",
     ),
     "names of tests": alone(
-        *(
-            f"{names} = lambda *a, **k: True\n{WRONG}"
-            for names in (
-                "check = candidate",
-                "abs = round",
-                "math = __builtins__",
-                "sorted = range = NUMBER_",
-                "print",
-            )
-        ),
+        f"check = candidate = abs = round = math = __builtins__ = lambda *a, **k: True\n{WRONG}",
         "__builtins__ = {'abs': lambda x: 0, 'AssertionError': type('E', (Exception,), {})}\n" + WRONG,
-        "cube = eval\n",
         "import sys\ncube = sys.exit\n",
     ),
     "frames": of(
@@ -102,21 +88,14 @@ FORGERIES: dict[str, Family] = {
     "garbage": of(
         "import gc\nfor one in gc.get_objects():\n    if isinstance(one, list):\n"
         "        one[:] = [True if type(x) is bool else x for x in one]",
-        "import gc\nfor one in gc.get_objects():\n    if isinstance(one, dict) and 'passed' in one:\n"
-        "        one['passed'] = [True] * 3",
         "import gc\nfor one in gc.get_objects():\n    if type(one).__name__ in ('Link', 'Server'):\n"
         "        type(one)._answer = lambda self, *a: self._send(['value', True, []])",
     ),
     "harness": of(
-        "import sys\nremote = sys.modules['reward_ablation.rewards.sandbox.remote']\n"
-        "remote.OPERATIONS['call'] = lambda *a, **k: True",
-        "import sys\nremote = sys.modules['reward_ablation.rewards.sandbox.remote']\n"
-        "remote.encode = lambda value, refer: ['shared', ['unittest.mock', '']]",
-        "import sys\nremote = sys.modules['reward_ablation.rewards.sandbox.remote']\n"
-        "forged = ['dict', [['list', ['passed']], ['list', [True]]]]\n"
+        f"{_REMOTE}remote.OPERATIONS['call'] = lambda *a, **k: True",
+        f"{_REMOTE}remote.encode = lambda value, refer: ['shared', ['unittest.mock', '']]",
+        f"{_REMOTE}forged = ['dict', [['list', ['passed']], ['list', [True]]]]\n"
         "remote.Link._answer = lambda self, *a: self._send(['value', forged, [[0, 1], [-1, 1]]])",
-        "import json\njson.dumps = lambda *a, **k: '[\"value\", true, []]'",
-        'import json\njson.dumps = lambda *a, **k: \'["ask", "call", [["shared", ["builtins", "exit"]]], {}]\'',
         "import json\njson.dumps = lambda *a, **k: '[\"value\", [\"int\", [\"' + 'f' * 10**6 + '\"]], []]'",
     ),
     "descriptors": of(
@@ -129,184 +108,106 @@ FORGERIES: dict[str, Family] = {
         "import ctypes\nctypes.memset(id(27) + 24, 0, 4)\nctypes.memset(id(False) + 24, 1, 4)",
         "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.prctl(1, 0)\nlibc.ptrace(16, 1, 0, 0)\nlibc.setsid()",
         "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.unshare(0x10000000)\nlibc.mount(b'x', b'/', b'tmpfs', 0, None)",
-        "import faulthandler\nfaulthandler._sigsegv()",
     ),
     "memory of processes": of(
         "with open('/proc/self/mem', 'r+b', 0) as memory:\n    memory.seek(id(True))\n    memory.write(b'x' * 64)",
-        "import os\nopen(f'/proc/{os.getppid()}/mem', 'r+b').write(b'x')",
         "import os\nfor name in os.listdir('/proc'):\n    open(f'/proc/{name}/environ').read()",
-        "import ctypes\nctypes.CDLL(None).process_vm_writev(1, None, 0, None, 0, 0)",
     ),
 }
 
 #: Programs that try to harm the machine, to read files that are not theirs, or to outlive their tests.
 HARMS: dict[str, Family] = {
     "signals": of(
-        "import os\nos.kill(os.getppid(), 9)",
         "import os\nos.kill(-1, 9)",
-        "import os\nos.kill(1, 9)",
         "import os\nfor number in range(2, 4000):\n    try:\n        os.kill(number, 9)\n"
         "    except OSError:\n        pass",
         "import signal\nfor number in range(1, 65):\n    try:\n        signal.signal(number, signal.SIG_IGN)\n"
         "    except (OSError, ValueError):\n        pass\nwhile True:\n    pass",
-        "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))\nwhile True:\n    pass",
     ),
     "fork bomb": of(
-        "import os\nwhile True:\n    os.fork()",
-        "import os\nos.posix_spawn('/bin/sleep', ['sleep', '1000'], {})",
-        "import os\nos.execv('/bin/sh', ['sh', '-c', ':(){ :|:& };:'])",
-        "import ctypes\nwhile ctypes.CDLL(None).fork() >= 0:\n    pass",
+        "import os\nwhile True:\n    os.fork()", "import ctypes\nwhile ctypes.CDLL(None).fork() >= 0:\n    pass"
     ),
     "daemon": of(
         "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        time.sleep(1000)",
         "import _thread, time\nwhile True:\n    _thread.start_new_thread(time.sleep, (1000,))",
-        "import subprocess\nsubprocess.Popen(['sleep', '1000'], start_new_session=True)",
     ),
     "output": of("while True:\n    print('x' * 10000)", "print('x' * 10**8)"),
-    "home": lambda rng: rng.choice(
-        [
-            f"def cube(x):\n    return open({CANARY_PATH!r}).read()\n",
-            f"import os\ndef cube(x):\n    os.symlink({CANARY_PATH!r}, 'link')\n    return open('link').read()\n",
-            f"import os\ndef cube(x):\n    os.link({CANARY_PATH!r}, 'link')\n    return open('link').read()\n",
-            f"import os\nos.remove({CANARY_PATH!r})\n{WRONG}",
-            f"import os\nos.chmod({CANARY_PATH!r}, 0)\n{WRONG}",
-            f"open({CANARY_PATH!r}, 'w').write('x')\n{WRONG}",
-            f"import shutil, os\nshutil.rmtree(os.path.dirname({CANARY_PATH!r}))\n{WRONG}",
-            "import os\ndef cube(x):\n    return os.environ.get('CANARY_SECRET')\n",
-        ]
+    "home": alone(
+        f"import os\ndef cube(x):\n    os.symlink({CANARY_PATH!r}, 'link')\n    return open('link').read()\n",
+        f"import os\nos.remove({CANARY_PATH!r})\n{WRONG}",
+        f"open({CANARY_PATH!r}, 'w').write('x')\n{WRONG}",
+        "import os\ndef cube(x):\n    return os.environ.get('CANARY_SECRET')\n",
     ),
     "files": of(
-        "open('/etc/shadow').read()",
         "import os\nfor folder, _, names in os.walk('/'):\n    for name in names[:9]:\n        try:\n"
         "            open(os.path.join(folder, name), 'ab')\n        except OSError:\n            pass",
-        "import os\nfor number in range(10**6):\n    open(f'f{number}', 'w').write('x' * 1000)",
         "while True:\n    open('large', 'ab').write(b'x' * (1 << 20))",
         "import os\nos.mknod('device', 0o60666, 2049)\nopen('device', 'rb').read(1)",
-        "import os\nos.symlink('.', 'loop')\nos.symlink('/', 'root')\nos.listdir('root')",
-        "import os\nopen(os.__file__, 'w').write('')",
         "import tempfile, os\nfor folder in ('/tmp', '/var/tmp', '/dev/shm', '/run'):\n"
         "    tempfile.NamedTemporaryFile(dir=folder, delete=False)",
     ),
     "sockets": of(
         "import socket\nsocket.create_connection(('127.0.0.1', 22), 1)",
-        "import socket\none = socket.socket()\none.bind(('0.0.0.0', 0))\none.listen()\none.settimeout(1)\none.accept()",
         "import socket\none = socket.socket(socket.AF_UNIX)\none.bind('\\0name')\none.listen()",
-        "import urllib.request\nurllib.request.urlopen('http://169.254.169.254/latest/meta-data', timeout=1)",
     ),
     "memory": of(
         "kept = b'x' * (NUMBER << 30)",
-        "kept = []\nwhile True:\n    kept.append('x' * 10**7)",
         "import os\nkept = [os.memfd_create('m') for _ in range(64)]\nfor one in kept:\n    os.truncate(one, 1 << 40)",
         "import ctypes\nlibc = ctypes.CDLL(None)\nfor _ in range(NUMBER):\n    libc.shmget(0, 1 << 30, 0o1666)",
     ),
     "huge numbers": of("10 ** 10 ** 10", "import math\nmath.factorial(10**8)"),
-    "huge results": lambda rng: (
-        "def cube(x):\n    "
-        + rng.choice(
-            [
-                "return 1 << 10**8",
-                "return 'x' * 10**8",
-                "return [[]] * 10**7",
-                "return range(10**18)",
-                "return iter(int, 1)",
-                "a = []\n    a.append(a)\n    return a",
-                "yield from iter(int, 1)",
-                "a = []\n    for _ in range(10**5):\n        a = [a]\n    return a",
-                "raise ValueError('x' * 10**8)",
-                "return '\\ud800'",
-                "return lambda: cube",
-                "raise type('AssertionError', (BaseException,), {})",
-                "return NotImplemented",
-            ]
-        )
-        + "\n"
+    "huge results": alone(
+        "cube = lambda x: 1 << 10**8\n",
+        "cube = lambda x: range(10**18)\n",
+        "def cube(x):\n    yield from iter(int, 1)\n",
+        "def cube(x):\n    a = []\n    for _ in range(10**5):\n        a = [a]\n    return a\n",
+        "def cube(x):\n    raise type('AssertionError', (BaseException,), {})\n",
     ),
-    "recursion": of(
-        "f = lambda: f()\nf()",
-        "import sys\nsys.setrecursionlimit(10**9)\ndef f():\n    return f()\nf()",
-        "class A:\n    __repr__ = lambda s: repr(s)\nrepr(A())",
-        "a = []\nfor _ in range(10**6):\n    a = [a]\nrepr(a)",
-    ),
+    "recursion": of("f = lambda: f()\nf()", "import sys\nsys.setrecursionlimit(10**9)\nf = lambda: f()\nf()"),
     "time": of(
         "while True:\n    pass",
         "import resource\nresource.setrlimit(resource.RLIMIT_CPU, (10**6, 10**6))\nwhile True:\n    pass",
-        "import os\nos.nice(-20)\nos.sched_setaffinity(0, {0})\nwhile True:\n    pass",
     ),
     "waiting": of("import time\ntime.sleep(NUMBER + 100)", "input()", "import os\nos.mkfifo('pipe')\nopen('pipe')"),
-    "source": lambda rng: (
-        rng.choice(
-            [
-                "(" * 10**5,
-                "x = " + "-" * 10**5 + "1",
-                "\0",
-                "\ud800",
-                "# coding: rot13\nqrs phor(k): erghea 1",
-                "def cube(x):",
-                "x = 1\n" * 10**5,
-                "assert False",
-                "",
-                "x = " + "9" * 10**5,
-                "x = " + "+".join(["1"] * 10**4),
-            ]
-        )
-        + "\n"
-    ),
+    "source": alone("(" * 10**5, "\0", "\ud800", "# coding: rot13\nqrs phor(k): erghea 1", "x = " + "9" * 10**5),
     "arguments": alone(
         "def cube(x):\n    x.clear()\n    return x\n",
         "import operator\ncube = operator.attrgetter('__class__')\n",
         "async def cube(x):\n    return x ** 3\n",
-        "def cube(x):\n    yield x ** 3\n",
         "cube = lambda x: str(x ** 3)\n",
     ),
 }
 FAMILIES = FORGERIES | HARMS
 
 
-@dataclass(frozen=True)
-class HostileCase:
+class HostileCase(NamedTuple):
     """A program and whether it is a script."""
 
     family: str
     program: str
-    is_script: bool = False
+    is_script: bool
 
 
 #: What a script may do: print, and all that needs no function.
 _SCRIPTED = {
-    "forged output": alone(
-        "print(input())\n",
-        "print(open('/proc/self/environ').read())\n",
-        '{"passed": [true]}\n',
-        "print('27\\n' * NUMBER)\n",
+    "forged output": alone("print(input())\n", "print(open('/proc/self/environ').read())\n", '{"passed": [true]}\n'),
+    "home": alone(
+        f"print(open({CANARY_PATH!r}).read())\n",
+        "import os\nprint(dict(os.environ))\n",
+        "import glob\nfor path in glob.glob('/proc/*/environ'):\n    print(open(path, 'rb').read())\n",
     ),
-    "home": lambda rng: rng.choice(
-        [
-            f"print(open({CANARY_PATH!r}).read())\n",
-            f"import os\nos.symlink({CANARY_PATH!r}, 'l')\nprint(open('l').read())\n",
-            "import os\nprint(dict(os.environ))\n",
-            "import os\nfor folder, _, names in os.walk('/'):\n    for name in names:\n        if 'canary' in name:\n"
-            "            print(open(os.path.join(folder, name)).read())\n",
-            "import glob\nfor path in glob.glob('/proc/*/environ'):\n    print(open(path, 'rb').read())\n",
-        ]
-    ),
-    **{
-        name: FAMILIES[name]
-        for name in ("output", "fork bomb", "daemon", "signals", "memory", "time", "waiting", "descriptors")
-    },
+    **{name: FAMILIES[name] for name in ("output", "fork bomb", "signals", "memory", "time", "waiting", "descriptors")},
 }
 _CHOICES = [(name, family, False) for name, family in FAMILIES.items()] + [
     (f"script: {name}", family, True) for name, family in _SCRIPTED.items()
 ]
 
 
-def hostile_program(number: int) -> HostileCase:
+def hostile_program(number: int, canary: Path) -> HostileCase:
     """The case of a number: families in turn, and within a family by chance."""
     name, family, is_script = _CHOICES[number % len(_CHOICES)]
-    rng = Random(f"{name}/{number}")
-    program = family(rng)
-    if rng.random() < 0.3:
-        program = f"# {rng.randrange(10**9)}\n{program}"
-    return HostileCase(name, program, is_script)
+    program = family(Random(f"{name}/{number}"))
+    return HostileCase(name, program.replace(CANARY_PATH, str(canary)), is_script)
 
 
 NUMBER_OF_FAMILIES = len(_CHOICES)

@@ -1,8 +1,8 @@
 """Hostile programs: none passes, none does harm, and none leaves anything behind."""
 
 import os
+import re
 import subprocess
-import sys
 import tempfile
 import uuid
 from pathlib import Path
@@ -14,7 +14,7 @@ from reward_ablation.rewards.sandbox.judging import Task, judge
 from reward_ablation.rewards.sandbox.supervisor import Job
 
 from ..processes import descendants
-from .hostile import CANARY_PATH, NUMBER_OF_FAMILIES, WRONG, hostile_program
+from .hostile import NUMBER_OF_FAMILIES, WRONG, hostile_program
 from .hostile_compositions import COMPOSITIONS
 
 ASSERTS = [
@@ -46,22 +46,16 @@ def orphans_of_nobody():
     return {line.split()[0] for line in listed.splitlines() if line.split()[1:] == ["1", "65534"]}
 
 
-def judged(numbers, runner, home):
-    """Cases and their verdicts."""
-    cases = [hostile_program(number) for number in numbers]
-    path = str(home / "canary.txt")
-    tasks = [Task(case.program.replace(CANARY_PATH, path), SCRIPTED if case.is_script else ASSERTS) for case in cases]
-    return zip(cases, judge(tasks, seconds=1, memory_mb=512, runner=runner, workers=4), strict=True)
-
-
 @pytest.mark.parametrize("count", [NUMBER_OF_FAMILIES, pytest.param(2000, marks=[pytest.mark.slow, pytest.mark.long])])
 def test_none_passes_and_none_harms(runner, home, monkeypatch, count):
     monkeypatch.setattr(supervisor, "wall_seconds", lambda seconds: 4.0)
     runner.run([Job(WRONG, "script", "", 1, 512)], 1)
     server, before, orphans = runner.pid, len(descendants(runner.pid)), orphans_of_nobody()
-    graded = list(judged(range(count), runner, home))
-    assert [(c.family, c.program[:300]) for c, verdict in graded if verdict.status in ("passed", "error")] == []
-    assert [(c.family, c.program[:300], v.share) for c, v in graded if v.share > 0] == []
+    cases = [hostile_program(number, home / "canary.txt") for number in range(count)]
+    tasks = [Task(case.program, SCRIPTED if case.is_script else ASSERTS) for case in cases]
+    verdicts = judge(tasks, seconds=1, memory_mb=512, runner=runner, workers=4)
+    graded = [(case.family, case.program[:300], verdict) for case, verdict in zip(cases, verdicts, strict=True)]
+    assert [case for case in graded if case[2].share or case[2].status in ("passed", "error")] == []
     assert runner.pid == server  # alive, and so is this process
     assert len(descendants(server)) == before
     assert orphans_of_nobody() <= orphans
@@ -77,24 +71,12 @@ def test_no_object_of_a_program_decides_in_the_process_of_the_tests(runner):
     assert {name: status for name, status in found.items() if status != "failed"} == {}
 
 
-def test_no_file_of_a_program_is_left(runner):
-    """This includes the server's temporary folder, in which programs under Landlock have a folder."""
-    program = "import os\nfor number in range(99):\n    open(f'f{number}', 'w').write('x')\nprint(os.getcwd())\n"
-    folder = runner.run([Job(program, "script", "", 2, 512)], 1)[0].output.decode().strip()
-    assert folder
-    assert not os.path.exists(folder)
-
-
 def test_the_secret_of_the_home_folder_is_in_no_output(runner, home):
-    path = str(home / "canary.txt")
-    cases = [hostile_program(number) for number in range(12 * NUMBER_OF_FAMILIES)]
-    programs = [case.program.replace(CANARY_PATH, path) for case in cases if case.family == "script: home"]
-    outcomes = runner.run([Job(program, "script", "", 2, 512) for program in programs], 2)
+    cases = [hostile_program(number, home / "canary.txt") for number in range(12 * NUMBER_OF_FAMILIES)]
+    jobs = [Job(case.program, "script", "", 2, 512) for case in cases if case.family == "script: home"]
+    outcomes = runner.run(jobs, 2)
     assert len(outcomes) == 12
     assert not any(SECRET.encode() in outcome.output for outcome in outcomes)
-    tests = [f"assert cube(1) == {SECRET!r}"]
-    [verdict] = judge([Task(f"cube = lambda x: open({path!r}).read()", tests)], seconds=1, memory_mb=512, runner=runner)
-    assert verdict.status == "failed"
 
 
 def test_neither_tests_nor_other_programs_are_in_the_memory_of_a_program(runner):
@@ -115,17 +97,9 @@ def test_neither_tests_nor_other_programs_are_in_the_memory_of_a_program(runner)
     assert [verdict.status for verdict in verdicts] == ["failed", "failed", "failed", "passed"]
 
 
-def test_the_memory_of_the_server_has_no_variable_of_the_user():
-    script = (
-        "import os\n"
-        "from reward_ablation.rewards.sandbox.supervisor import Job, sandbox\n"
-        "program = 'import os, ctypes\\nprint(sorted(os.environ))\\n'\n"
-        "print(sandbox.run([Job(program, 'script', '', 2, 512)], 1)[0].output.decode())\n"
-    )
-    environment = {**os.environ, "API_TOKEN": SECRET}
-    output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
-    if "cannot be kept" in output.stderr:
-        pytest.skip(output.stderr.splitlines()[-1])
-    assert "PYTHONHASHSEED" in output.stdout
-    assert "API_TOKEN" not in output.stdout
-    assert "HOME" not in output.stdout
+def test_the_memory_of_the_server_has_no_variable_of_the_user(runner, monkeypatch):
+    monkeypatch.setenv("API_TOKEN", SECRET)
+    runner.close()
+    [outcome] = runner.run([Job("import os\nprint(sorted(os.environ))", "script", "", 2, 512)], 1)
+    assert b"PYTHONHASHSEED" in outcome.output
+    assert not re.search(b"API_TOKEN|HOME", outcome.output)

@@ -9,10 +9,14 @@ from reward_ablation.rewards.sandbox.supervisor import Job
 from .problems import PROBLEMS
 
 SUM = [{"input": "1 2\n", "output": "3\n"}, {"input": "-5 5\n", "output": "0\n"}]
+NOTHING = [{"input": "0\n", "output": ""}]
+IN_A_THREAD = (
+    "import threading\nthreading.stack_size(1 << 26)\ndef main():\n    print(sum(map(int, input().split())))\n"
+    "t = threading.Thread(target=main)\nt.start()\nt.join()"
+)
 #: A runner whose result is asserted.
-SUITE = (
-    "import unittest\nclass Test(unittest.TestCase):\n    def test(self):\n        self.assertEqual(f(1), {})\n"
-    "found = unittest.TextTestRunner().run(unittest.defaultTestLoader.loadTestsFromTestCase(Test))\n"
+RUN = (
+    "found = unittest.TextTestRunner().run(unittest.defaultTestLoader.loadTestsFromTestCase(T))\n"
     "assert found.wasSuccessful()"
 )
 
@@ -25,60 +29,30 @@ def test_right_programs_pass_and_wrong_ones_fail(verdicts, problem):
 
 
 @pytest.mark.parametrize(
-    ("program", "expected"),
+    ("tests", "program", "expected"),
     [
-        ("a, b = map(int, input().split())\nprint(a + b)", "passed"),
-        ("import sys\nprint(sum(map(int, sys.stdin.read().split())), '  ')\nprint()", "passed"),  # white space at ends
-        ("def main():\n    print(sum(map(int, input().split())))\nif __name__ == '__main__':\n    main()", "passed"),
-        (
-            "import sys\nfor line in sys.stdin:\n    sys.stdout.write(str(eval(line.replace(' ', '+'))))\nsys.exit(1)",
-            "passed",
-        ),
-        (
-            "import sys, threading\nthreading.stack_size(1 << 26)\ndef main():\n"
-            "    print(sum(map(int, input().split())))\nt = threading.Thread(target=main)\nt.start()\nt.join()",
-            "passed",
-        ),
-        ("from concurrent.futures import ThreadPoolExecutor\nThreadPoolExecutor().submit(print, 3)", "failed"),
-        ("a, b = map(int, input().split())\nprint('sum:', a + b)", "failed"),
-        ("print(3 if input()[0] == '1' else 0", "failed"),  # no Python
-        ("input(); input()", "failed"),
-        ("while True: pass", "timeout"),
-        ("while True: print('x' * 1000)", "failed"),
+        (SUM, "if __name__ == '__main__':\n    print(sum(map(int, input().split())))\n    exit(1)", "passed"),
+        (SUM, IN_A_THREAD, "passed"),
+        (SUM, "from concurrent.futures import ThreadPoolExecutor\nThreadPoolExecutor().submit(print, 3)", "failed"),
+        (SUM, "input(); input()", "failed"),
+        (SUM, "while True: pass", "timeout"),
+        (SUM, "while True: print('x' * 1000)", "failed"),
+        # where nothing is to be printed, the exit status counts
+        (NOTHING, "exit(0)", "passed"),
+        (NOTHING, "I do not know.", "failed"),
+        (NOTHING, "import sys\nsys.exit('no')", "failed"),
+        (["assert f(1) == 1"], "def f(x):\n    while True: pass", "timeout"),
+        (["assert f(1) == 1"], "while True: pass", "timeout"),
+        (["assert f(1) == 1"], "def f(x):\n    return 'x' * 10**10", "failed"),  # memory
+        (["assert f(1) == 1"], "\ud800", "failed"),
+        (["assert f(4).tolist() == [4.0, 2.0]"], "import numpy\nf = lambda x: x / numpy.array([1, 2])", "passed"),
     ],
 )
-def test_scripts(status, program, expected):
-    assert status(program, SUM, seconds=1) == expected
+def test_status(status, tests, program, expected):
+    assert status(program, tests, seconds=1) == expected
 
 
-@pytest.mark.parametrize(
-    ("program", "expected"),
-    [
-        ("for _ in range(int(input())):\n    print('x')", "passed"),
-        ("import sys\nif input() == '0':\n    sys.exit()\nprint('x')", "passed"),
-        ("exit(0)", "passed"),
-        ("I do not know.", "failed"),
-        ("1 / int(input())", "failed"),
-        ("import sys\nsys.exit('no')", "failed"),
-        ("import os\nos.abort()", "failed"),
-    ],
-)
-def test_where_nothing_is_to_be_printed_the_exit_status_counts(status, program, expected):
-    assert status(program, [{"input": "0\n", "output": ""}]) == expected
-
-
-@pytest.mark.parametrize(
-    ("program", "expected"),
-    [
-        ("def f(x):\n    while True: pass", "timeout"),
-        ("while True: pass", "timeout"),
-        ("def f(x):\n    return 'x' * 10**10", "failed"),  # memory
-        ("", "failed"),
-        ("\ud800", "failed"),
-    ],
-)
-def test_status(status, program, expected):
-    assert status(program, ["assert f(1) == 1"], seconds=1) == expected
+UNITTEST = "import unittest\nclass T(unittest.TestCase):\n    def test(self):\n        self.assertEqual(f(1), 2)\n"
 
 
 @pytest.mark.parametrize(
@@ -88,33 +62,17 @@ def test_status(status, program, expected):
         [],
         "assert f(1) == 1",
         ["assert f(1) =="],
-        [1],
-        [{"input": "1"}],
         ["assert True", {"input": "", "output": ""}],
-        {},
         # tests that only define, which any program would pass
-        ["# none", "import math", "'a docstring'"],
         ["def test_f():\n    assert f(1) == 2"],
-        ["import unittest\nclass Test(unittest.TestCase):\n    def test(self):\n        self.assertEqual(f(1), 2)"],
-        ["def test_f():\n    assert f(1) == 2\nif __name__ == '__main__':\n    test_f()"],
+        [UNITTEST],
         # comparisons that nothing looks at, which any program would pass
         ["f(1) == 2", "all(f(x) == 2 for x in range(3)) and not f(1)"],
         ["import math\nif True:\n    math.isclose(f(1), 2)"],
         # the verdict is that of a runner: any program would pass, or none
-        *(
-            [f"{before}\nclass T(unittest.TestCase):\n    def test(self):\n        self.assertEqual(f(1), 2)\n{runner}"]
-            for before, runner in (
-                ("import unittest", "unittest.main()"),
-                ("import unittest", "def run():\n    unittest.main(argv=['x'], exit=False)\nrun()"),
-                (
-                    "import unittest\nimport unittest as u",
-                    "assert u.main(argv=['x'], exit=False).result.wasSuccessful()",
-                ),
-                ("import unittest\nfrom unittest import main", "main(argv=['x'], exit=False)"),
-                ("import unittest", "suite = unittest.makeSuite(T)\nunittest.TextTestRunner().run(suite)"),
-            )
-        ),
-        ["import pytest\ndef test_f():\n    assert f(1) == 2", "pytest.main()"],
+        [f"{UNITTEST}unittest.main()"],
+        [f"{UNITTEST}import unittest as u\nassert u.main(argv=['x'], exit=False).result.wasSuccessful()"],
+        [f"{UNITTEST}suite = unittest.makeSuite(T)\nunittest.TextTestRunner().run(suite)"],
         ["import sys, pytest\ndef test_f():\n    assert f(1) == 2\nsys.exit(pytest.main([__file__]))"],
     ],
 )
@@ -127,17 +85,13 @@ def test_tests_that_cannot_be_run_are_no_fault_of_the_program(status, tests):
     [
         (["f(1) == 2 or exit(1)", "f(1)"], "failed"),
         (["import math", "assert f(4) == math.sqrt(16)"], "passed"),  # code of the set-up, as in MBPP
-        (["def check(g):\n    assert g(1) == 1", "check(f)"], "passed"),
         (["def check(g):\n    assert g(1) == 2", "check(f)"], "failed"),
-        (["for x in (1, 2):\n    assert f(x) == x"], "passed"),
-        (["if f(1) != 1:\n    raise ValueError"], "passed"),
         (["if f(1) == 1:\n    raise ValueError"], "failed"),
-        (["x = f(1)"], "passed"),
         (["import pytest\nwith pytest.raises(TypeError):\n    f()"], "passed"),
         (["assert f(1) == 1", "import unittest\nunittest.main()"], "passed"),
         (["import unittest\nassert f(1) == 2\nif __name__ == '__main__':\n    unittest.main()"], "failed"),
-        ([SUITE.format(1)], "passed"),
-        ([SUITE.format(2)], "failed"),
+        ([UNITTEST.replace("2", "1") + RUN], "passed"),
+        ([UNITTEST + RUN], "failed"),
     ],
 )
 def test_tests_that_define_and_call(status, tests, expected):
@@ -152,23 +106,18 @@ def test_an_endless_test_ends(status, monkeypatch):
 def test_the_share_of_tests_that_pass(verdicts):
     tests = ["assert f(1) == 1", "assert f(2) == 4", "assert f(0) == 0", "assert f(3) == 9"]
     programs = ["def f(x):\n    return x", "def f(x):\n    return x * x", "def f(x):\n    return 1 / x"]
-    assert verdicts(programs, tests, all_tests=True) == [
-        Verdict("failed", 0.5),
-        Verdict("passed", 1.0),
-        Verdict("failed", 0.25),
-    ]
+    shares = [Verdict("failed", 0.5), Verdict("passed", 1.0), Verdict("failed", 0.25)]
+    assert verdicts(programs, tests, all_tests=True) == shares
     assert [verdict.share for verdict in verdicts(programs, tests)] == [0.25, 1.0, 0.25]  # up to the first that fails
     set_up = ["import math", "class Node:\n    pass\nroot = Node()"]
-    assert [verdict.share for verdict in verdicts(programs, [*set_up, *tests], all_tests=True)] == [0.5, 1.0, 0.25]
+    assert verdicts(programs, [*set_up, *tests], all_tests=True) == shares
     scripted = [{"input": "1", "output": "1"}, {"input": "2", "output": "4"}]
     assert verdicts(["print(input())"], scripted, all_tests=True) == [Verdict("failed", 0.5)]
 
 
 def test_verdicts_do_not_depend_on_order_or_on_how_many_run_at_once():
     tasks = [
-        Task(program, problem.tests, problem.code_before)
-        for problem in PROBLEMS[::6]
-        for program in (*problem.right, *problem.wrong)
+        Task(program, each.tests, each.code_before) for each in PROBLEMS[::6] for program in each.right + each.wrong
     ]
     settings = {"seconds": 2, "memory_mb": 512}
     one, four = judge(tasks, workers=1, **settings), judge(tasks[::-1], workers=4, **settings)
@@ -192,8 +141,3 @@ def test_a_program_may_use_files_of_its_own_and_the_installed_packages(runner):
         "        return int(file.read())\n"
     )
     assert judge([Task(program, ["assert f(4) == 6"])], seconds=2, memory_mb=1024, runner=runner)[0].status == "passed"
-
-
-def test_arrays_of_the_program_compute_with_numbers(status):
-    program = "import numpy\nf = lambda x: numpy.int64(x) / numpy.array([1, 2])"
-    assert status(program, ["assert f(4).tolist() == [4.0, 2.0]"]) == "passed"

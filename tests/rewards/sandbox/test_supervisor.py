@@ -17,26 +17,17 @@ from reward_ablation.system.errors import StudyError
 from ..processes import descendants, is_running, wait_until
 
 HELLO = Job("print('hello')", "script", "", 2, 512)
-SLEEP = Job("import time\ntime.sleep(600)", "script", "", 2, 512)
 
 
 def hello(runner):
     return runner.run([HELLO], 1)[0].output
 
 
-def test_a_server_that_ends_is_replaced(runner):
-    assert hello(runner) == b"hello\n"
-    first = runner.pid
-    os.kill(first, signal.SIGKILL)
-    wait_until(lambda: not is_running(first))
-    assert hello(runner) == b"hello\n"
-    assert runner.pid != first
-
-
 def test_with_the_server_all_programs_end(runner):
     hello(runner)
     server = runner.pid
-    waiting = threading.Thread(target=runner.run, args=([SLEEP] * 2, 2))
+    sleep = Job("import time\ntime.sleep(600)", "script", "", 2, 512)
+    waiting = threading.Thread(target=runner.run, args=([sleep] * 2, 2))
     waiting.start()
     wait_until(lambda: len(descendants(server)) >= 2)
     programs = descendants(server)
@@ -51,75 +42,46 @@ def test_with_the_server_all_programs_end(runner):
     assert hello(runner) == b"hello\n"
 
 
-@pytest.mark.parametrize("mode", supervisor.MODES)
-def test_ends_with_its_starter_even_if_that_is_killed(runner, mode):
-    if runner._modes != (mode,):
-        pytest.skip("of the other way of isolation")
+def test_ends_with_its_starter_even_if_that_is_killed(runner):
     script = (
-        "import os, threading, time\n"
+        "import threading, time\n"
         "from reward_ablation.rewards.sandbox.supervisor import Job, Sandbox\n"
-        f"runner = Sandbox(({mode!r},))\n"
-        "program = 'import time; time.sleep(600)'\n"
-        "threading.Thread(target=runner.run, args=([Job(program, 'script', '', 2, 512)], 1), daemon=True).start()\n"
+        f"runner = Sandbox({runner._modes!r})\n"
+        "job = Job('import time; time.sleep(600)', 'script', '', 2, 512)\n"
+        "threading.Thread(target=runner.run, args=([job], 1), daemon=True).start()\n"
         "while runner.mode is None: time.sleep(0.01)\n"
-        "time.sleep(0.5)\n"
         "print(runner.pid, flush=True)\n"
         "time.sleep(600)\n"
     )
-    process = subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
-    server = int(process.stdout.readline())
-    started = [server, *descendants(server)]
-    assert len(started) >= 2
-    process.kill()
-    process.communicate()
+    quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    with subprocess.Popen([sys.executable, "-c", script], **quiet) as process:
+        server = int(process.stdout.readline())
+        wait_until(lambda: descendants(server))
+        started = [server, *descendants(server)]
+        process.kill()
     wait_until(lambda: not any(is_running(pid) for pid in started))
 
 
 def test_signals_to_all_processes_of_a_job_do_not_end_it(runner):
-    """Slurm sends SIGTERM to all of them, but a training goes on to the end of its step."""
+    """Slurm sends SIGTERM to all of them, but a training goes on to the end of its step. Programs go on, too."""
     hello(runner)
-    server = runner.pid
+    server, found = runner.pid, []
+    job = Job("import time\ntime.sleep(2)\nprint('done')", "script", "", 2, 512)
+    waiting = threading.Thread(target=lambda: found.extend(runner.run([job], 1)))
+    waiting.start()
+    idle = 1 if runner.mode == "namespaces" else 0  # a process that waits for the server
+    wait_until(lambda: len(descendants(server)) > idle)
     for pid in (server, *descendants(server)):
-        os.kill(pid, signal.SIGINT)
         os.kill(pid, signal.SIGTERM)
+    waiting.join()
+    os.kill(server, signal.SIGINT)
+    assert found[0].output == b"done\n"
     assert hello(runner) == b"hello\n"
     assert runner.pid == server
 
 
-def test_works_in_threads(runner):
-    results = {}
-
-    def ask(number):
-        jobs = [Job(f"print({number} * {n})", "script", "", 2, 512) for n in range(4)]
-        results[number] = [int(outcome.output) for outcome in runner.run(jobs, 2)]
-
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == {k: [k * n for n in range(4)] for k in range(4)}
-
-
-def test_a_forked_child_starts_its_own_server(runner):
-    hello(runner)
-    child = os.fork()
-    if child == 0:
-        fine = False
-        with contextlib.suppress(BaseException):
-            fine = runner.pid is None and hello(runner) == b"hello\n"
-            runner.close()
-        os._exit(0 if fine else 1)
-    assert os.waitpid(child, 0)[1] == 0
-    assert hello(runner) == b"hello\n"
-
-
 def test_a_machine_without_means_runs_no_program():
-    with pytest.raises(
-        StudyError, match=r"^programs cannot be kept from this machine's files, and are not run; [^\n]*$"
-    ):
+    with pytest.raises(StudyError, match=r"^programs cannot be kept from this machine's files, and are not run; .*$"):
         Sandbox(()).run([HELLO], 1)
 
 
@@ -130,41 +92,16 @@ def test_a_server_that_does_not_isolate_is_refused(monkeypatch):
         Sandbox().run([HELLO], 1)
 
 
-def test_a_server_that_starts_too_slowly_says_so(monkeypatch, tmp_path):
-    silent = tmp_path / "server.py"
-    silent.write_text("import sys\nsys.stdin.buffer.read()\n")  # until its socket is closed
-    monkeypatch.setattr(supervisor.server, "__file__", str(silent))
-    monkeypatch.setattr(Sandbox, "start_seconds", 0.1)
-    with pytest.raises(RuntimeError, match="did not start"):
-        Sandbox().run([HELLO], 1)
-
-
 @pytest.mark.parametrize(
     ("mode", "landlock", "is_root", "reachable"),
     [
         ("namespaces", 0, False, ": no file, no network and no process of this machine"),
         ("landlock", 1, True, ": TCP, UDP and Unix sockets"),
         ("landlock", 4, False, ": UDP and Unix sockets, signals, limits and priorities of processes of the same user"),
-        ("landlock", 6, False, ": UDP and Unix sockets, limits and priorities of processes of the same user"),
-        ("landlock", 6, True, ": UDP and Unix sockets"),
     ],
 )
 def test_what_is_not_isolated_is_told(mode, landlock, is_root, reachable):
     assert described(mode, landlock, is_root).endswith(reachable)
-
-
-def test_a_signal_to_a_program_does_not_end_it(runner):
-    hello(runner)
-    found = []
-    job = Job("import time\ntime.sleep(2)\nprint('done')", "script", "", 2, 512)
-    waiting = threading.Thread(target=lambda: found.extend(runner.run([job], 1)))
-    waiting.start()
-    idle = 1 if runner.mode == "namespaces" else 0  # a process that waits for the server
-    wait_until(lambda: len(descendants(runner.pid)) > idle)
-    for pid in descendants(runner.pid):
-        os.kill(pid, signal.SIGTERM)
-    waiting.join()
-    assert found[0].output == b"done\n"
 
 
 def test_neither_open_files_nor_folders_are_left(runner, tmp_path, monkeypatch):

@@ -53,11 +53,8 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 async def _outcome(coroutine: Coroutine[Any, Any, T]) -> tuple[T, None] | tuple[Any, BaseException]:
-    """Result of a coroutine, or the exception that it ended in.
-
-    The exception is returned and not raised: a raised SystemExit would end the loop and leave the caller waiting, and a
-    raised TimeoutError would lose its traceback.
-    """
+    """Result of a coroutine, or the exception that it ended in."""
+    # Raised, a SystemExit would end the loop and leave the caller waiting, and a TimeoutError would lose its traceback.
     try:
         return await coroutine, None
     except asyncio.CancelledError:

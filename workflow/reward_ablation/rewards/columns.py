@@ -30,11 +30,7 @@ def decoded(texts: list[str | None]) -> list[Any]:
 
 
 def with_values(function: Callable, columns: Collection[str]) -> Callable:
-    """Wrap a reward function, so that its columns of JSON texts are decoded at each call.
-
-    No two calls share a value: a function that changes its arguments changes nothing for other functions. Without
-    `columns` it is returned unchanged.
-    """
+    """Wrap a reward function, so that its columns of JSON texts are decoded at each call, as values of its own."""
     if not columns:
         return function
 

@@ -59,11 +59,7 @@ Reader = Callable[[bytes], Answer]
 
 
 class Failure(Exception):
-    """A request has no answer. The message says why.
-
-    `again` says whether another attempt may get an answer, and `after` is the number of seconds after which the server
-    asks to try again.
-    """
+    """A request has no answer. `again`: another attempt may get one, `after` seconds where the server says so."""
 
     def __init__(self, reason: str, again: bool = True, after: float | None = None):
         super().__init__(reason)
@@ -113,11 +109,9 @@ class Endpoint:
 
 
 def ask_all(bodies: list[dict[str, Any]], endpoint: Endpoint, read: Reader, judge: str) -> list[float | None]:
-    """Scores from an endpoint, by request; None where there is no answer. Kept scores are not asked for again.
+    """Scores of requests to one model; None where there is no answer, PassingError where there is none at all.
 
-    All requests are to one model, and equal requests are sent once. `judge` is a digest of everything that the requests
-    share and that decides their scores; it names the folder of kept answers. A PassingError is raised if the endpoint
-    answered none of the requests that were sent.
+    `judge`, a digest of what the requests share and what decides their scores, names the folder of kept answers.
     """
     if not bodies:
         return []
@@ -206,11 +200,8 @@ class _Batch:
 
 
 def pause_before(retry: int, asked: float | None) -> float:
-    """Seconds before a retry: what the server asks for within a limit, else an exponential pause with jitter.
-
-    The pause is drawn between 0 and twice its mean, so that requests that failed together are not sent again together.
-    Retries are numbered from 0. `asked` is what the server asks for, in seconds.
-    """
+    """Seconds before retry 0, 1, …: what the server asks for within a limit, else an exponential pause with jitter."""
+    # Drawn between 0 and twice its mean, so that requests that failed together are not sent again together.
     if asked is not None:
         return min(asked, LONGEST_ASKED) + _random.uniform(0.0, FIRST_PAUSE)
     return _random.uniform(0.0, min(LONGEST_PAUSE, 2 * FIRST_PAUSE * 2.0 ** min(retry, 30)))
@@ -228,12 +219,7 @@ def _certificates() -> Any:
 
 
 async def _send(client: httpx.AsyncClient, endpoint: Endpoint, body: dict[str, Any]) -> bytes:
-    """Send one request and return the body of the response.
-
-    A Failure is raised if there is no response, or if it is an error, too large, too late or compressed. A StudyError
-    is raised if the endpoint refuses the key, the model or the path, or redirects requests: another attempt would not
-    help.
-    """
+    """The body of the response to one request; StudyError where no attempt would help, else Failure without a body."""
     import httpx
 
     content = json.dumps(body).encode()  # in ASCII: a text with half a character (a surrogate) has no UTF-8

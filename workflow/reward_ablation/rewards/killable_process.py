@@ -45,12 +45,10 @@ class KillableProcess:
         raise NotImplementedError
 
     def start(self, command: list[str], kind: socket.SocketKind, env: Mapping[str, str], cwd: str | None = None) -> Any:
-        """Start Python with a command line, and return its first message; RuntimeError if none comes.
-
-        All signals are blocked until the script has set what it ignores.
-        """
+        """Start Python with a command line, and return its first message; RuntimeError if none comes."""
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, kind)
         self._received = b""
+        # until the script has set which signals it ignores
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             self._popen = subprocess.Popen(

@@ -56,11 +56,7 @@ def load_component(
 
     `function` is a name from `component_names`, or ``path/to/file.py:function`` relative to `root`, the study's folder,
     or ``package.module:function``. A parameter ``{env: NAME}`` is read from the variable NAME of `environment`. TRL
-    names a metric by `name`, which defaults to the function's own name. `section` is the section of the config that
-    messages on calls name; those of the checks here always say `components`. `further` names the columns that the data
-    has in addition to those of every problem.
-
-    StudyError if `check_component` refuses the component, or if an environment variable is not set.
+    names a metric by `name`. Messages on calls name `section`. `further` names the data's columns besides every set's.
     """
     found, arguments = check_component(function, parameters, root, environment, further)
     if missing := missing_variables([*parameters.values()], environment):
@@ -86,14 +82,9 @@ def check_component(
     environment: Mapping[str, str] = os.environ,
     further: Sequence[str] = (),
 ) -> tuple[Callable, Arguments]:
-    """Find a component's function, and check its arguments as `load_component` describes them.
+    """Find a component's function, and check its arguments as `load_component` describes them; StudyError of one line.
 
-    Names of parameters are checked against the signature, values against the type hints. A parameter whose environment
-    variable is not set is not checked against its type hint.
-
-    A StudyError of one line is raised for an unknown name, a missing file or function, a file that cannot be loaded, a
-    column that the data does not have, or a parameter that is unknown, missing or of a wrong type. A built-in component
-    is also called without completions, so that it refuses parameters in conflict, unless a variable is not set.
+    Where an environment variable is not set, neither the type of its parameter nor conflicts of parameters are checked.
     """
     found = function_in_file(function, root) if in_a_file(function) else _by_name(function)
     if inspect.iscoroutinefunction(found):
@@ -107,10 +98,7 @@ def check_component(
 
 
 def marks_of_component(function: str, root: Path) -> dict[str, Mark]:
-    """Markers of a component's parameters, by parameter; see `rewards.parameters`.
-
-    A user's file is loaded for its markers only if its text may name one.
-    """
+    """Markers of a component's parameters. A user's file is loaded for them only if its text may name one."""
     if not in_a_file(function):
         return marks_of(_by_name(function))
     return marks_of(function_in_file(function, root)) if may_name_markers(function, root) else {}
@@ -165,13 +153,9 @@ def _by_name(name: str) -> RewardFunction:
 
 
 def function_in_file(reference: str, root: Path, section: str = "components") -> Callable:
-    """Load a function from a user's file, or import it from a module.
+    """Load a function from a user's file, or import it from a module; messages name the config's `section`.
 
-    `reference` is ``path/to/file.py:function``, relative to `root`, the study's folder, or ``package.module:function``.
-    `section` is the section of the config that messages name.
-
-    StudyError if the reference has another form, if the file is missing, does not load or changes the state of the
-    process, if it has no such function, or if Python imports another file than `user_file`.
+    StudyError also if the file changes the state of the process, or if Python imports another file than `user_file`.
     """
     path = user_file(reference, root, section)
     file, _, name = reference.rpartition(":")
@@ -220,10 +204,8 @@ def _how_to_import(error: BaseException, folder: Path, root: Path) -> str:
 
 @contextmanager
 def searching_imports(root: Path, folder: Path) -> Iterator[None]:
-    """Search imports in `root` first, as `python -m` does in the jobs, and in `folder`, the reward file's, last.
-
-    So a file in `folder` never takes the place of an installed module.
-    """
+    """Search imports in `root` first, as `python -m` does in the jobs, and in `folder`, the reward file's, last."""
+    # Last, so that a file in `folder` never takes the place of an installed module.
     first, last = str(Path(root).resolve()), str(folder.resolve())
     sys.path.insert(0, first)
     sys.path.append(last)
@@ -267,10 +249,7 @@ def _check_together(
     root: Path,
     further: Sequence[str],
 ) -> None:
-    """Call the component with no completions, so that it refuses parameters that do not go together.
-
-    A function with `**columns` gets those of every problem (`OF_PROBLEMS`), and those that it asks for.
-    """
+    """Call the component with no completions, so that it refuses parameters that do not go together."""
     arguments = arguments_of(name, function, parameters, further)
     columns = (*arguments.asked, *OF_PROBLEMS) if arguments.any_column else arguments.columns
     values = _values(function, parameters, root, environment)

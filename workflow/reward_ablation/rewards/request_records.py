@@ -32,11 +32,7 @@ _folders: list[tuple[Path | None, Path | None]] = [(None, None)]
 
 @contextmanager
 def asking(answers: Path | None, counts: Path | None) -> Iterator[None]:
-    """Keep answers and count requests in these folders for the length of a `with` block.
-
-    All programs of a study share the folder of answers, so that a request with a kept score is not sent again. The
-    folder of counts is that of one run or one scoring; `counted` reads it. None keeps no answers, or counts nothing.
-    """
+    """Keep answers, of the whole study, and counts, of one run or scoring, in these folders within a `with` block."""
     _folders.append((answers, counts))
     try:
         yield
@@ -50,10 +46,7 @@ def folders() -> tuple[Path | None, Path | None]:
 
 
 class KeptAnswers:
-    """Scores by the digest of their request. With a folder they are kept there; it need not exist yet.
-
-    The folder holds the requests to one judge.
-    """
+    """Scores of one judge by the digest of their request. With a folder they are kept there; it need not exist yet."""
 
     def __init__(self, folder: Path | None):
         self.folder = folder

@@ -54,10 +54,7 @@ def listed(output: Any) -> list | None:
 
 
 def score_of(value: Any) -> float | None:
-    """A score as a float: None stays None, and a number that is too large becomes infinite.
-
-    ValueError if the score is not a number.
-    """
+    """A score as a float: None stays None, a number that is too large becomes infinite. ValueError for no number."""
     if value is None:
         return None
     if isinstance(value, str | bytes):

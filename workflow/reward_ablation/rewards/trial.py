@@ -67,10 +67,7 @@ def made_up_completions(answer: str, number: int) -> list[str]:
 
 
 def call_once(function: str, parameters: dict[str, Any], root: Path, further: Sequence[str], trial: Trial) -> None:
-    """Call a component's function once. If it fails, raise a StudyError whose line names the function alone.
-
-    The line has neither the component's name nor the section. For the parameters see `rewards.load.load_component`.
-    """
+    """Call a component's function once. If it fails, raise a StudyError whose line names the function alone."""
     component = load_component(function, parameters, root, function, section="", further=further)
     given = {"log_extra": lambda column, values: None, "log_metric": lambda name, value: None}
     try:

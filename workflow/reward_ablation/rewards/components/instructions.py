@@ -278,10 +278,7 @@ def _goes_on(word: str, bare: str, following: str) -> bool:
 
 
 def _parts_between(text: str, divider: str) -> list[str]:
-    """Parts of a text between dividers, stripped; none if a part in the middle is empty.
-
-    An empty first or last part is dropped.
-    """
+    """Parts of a text between dividers, stripped, without an empty first or last one; none if another one is empty."""
     parts = [part.strip() for part in text.split(divider)]
     if not parts[0]:
         parts = parts[1:]
@@ -342,11 +339,7 @@ def share_followed(text: str, instructions: Any, strict: bool) -> float | None:
 
 
 def variants(text: str) -> list[str]:
-    """The eight texts of the loose accuracy (section 2.3 of the paper).
-
-    These are the text, the text without its first line, without its last line, and without both; then each of these
-    four without stars.
-    """
+    """The eight texts of the loose accuracy (section 2.3): without first line, last line or both, and without stars."""
     lines = text.split("\n")
     cut = [text, *("\n".join(kept).strip() for kept in (lines[1:], lines[:-1], lines[1:-1]))]
     return [*cut, *(variant.replace("*", "") for variant in cut)]

@@ -105,11 +105,7 @@ def read_template(path: str) -> str:
 
 
 def fields_of(template: str) -> list[str]:
-    """Names of a template's fields, each once, in the order of their first appearance.
-
-    StudyError if a field is not a name, such as `{question.x}`, if a brace has no partner, or if there is no field
-    `{completion}`.
-    """
+    """Names of a template's fields, each once, in the order of their appearance; StudyError for a bad template."""
     fields: dict[str, None] = {}
     for part in _PART.finditer(template):
         name = part[1]
@@ -164,10 +160,7 @@ def _text(value: Any) -> str:
 def request_body(
     model: str, low: float, high: float, max_tokens: int, temperature: float, extra_body: dict[str, Any]
 ) -> dict[str, Any]:
-    """What the requests to `/chat/completions` share: all but the message. The answer gets a JSON schema.
-
-    `extra_body` has further fields of the request, which cannot replace the fields that this function sets.
-    """
+    """What the requests share: all but the message. `extra_body` cannot replace the fields that are set here."""
     schema = {
         "type": "object",
         "properties": {"score": {"type": "number", "minimum": low, "maximum": high}},
@@ -212,10 +205,7 @@ def answer_in(response: bytes, low: float, high: float) -> Answer:
 
 
 def score_in(content: str, low: float, high: float) -> float:
-    """The score of an answer `{"score": number}`.
-
-    NoScore if the answer is not JSON, has anything but one score, or the score is not a number in [low, high].
-    """
+    """The score of an answer `{"score": number}` with a number in [low, high]; NoScore for any other answer."""
     answer = _parsed(content)
     if not isinstance(answer, dict) or list(answer) != ["score"]:
         raise NoScore("the answer is not an object with a score alone")

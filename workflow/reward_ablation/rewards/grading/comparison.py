@@ -46,10 +46,7 @@ MAX_PARTS = 60
 
 
 def settle(gold: str, answer: str, leaf: Leaf) -> Status | None:
-    """Status of an extracted answer; None if only `leaf`, which compares expressions, could decide and returned None.
-
-    The gold is bare, in a box, or after ``####``.
-    """
+    """Status of an extracted answer; None if only `leaf`, which compares expressions, could decide and does not."""
     expected, given = normalise(bare_gold(gold)), normalise(answer)
     if not expected:
         return "error"
@@ -62,10 +59,7 @@ def settle(gold: str, answer: str, leaf: Leaf) -> Status | None:
 
 
 def compare(gold: str, answer: str, leaf: Leaf, *, nested: bool = False) -> bool | None:
-    """Whether two normalised answers are equal; None if only `leaf` could decide and `leaf` returned None.
-
-    `nested` answers are parts of lists or sets, where 1 and {1} differ.
-    """
+    """Whether two normalised answers are equal; None if only `leaf` could decide. In lists (`nested`) 1 is not {1}."""
     if answer == gold or comparison_key(answer) == comparison_key(gold):
         return True
     if not nested and _equal_but_for_percent(gold, answer):
@@ -205,11 +199,8 @@ def _matched(verdicts: list[list[bool | None]]) -> bool | None:
 
 
 def _alike(gold: str, answer: str) -> tuple[str, str] | None:
-    """Two answers in the same notation, without units and labels; None if the labels differ.
-
-    Labels stay if a value is itself a relation. Names of equations, such as y = 2x and x = y/2, may differ, because an
-    equation has no name.
-    """
+    """Two answers in the same notation, without units and labels; None if the labels differ."""
+    # Labels stay if a value is a relation. An equation has no name: y = 2x and x = y/2 are alike.
     both = gold.replace(r"\mathbb{R}", _REALS), answer.replace(r"\mathbb{R}", _REALS)
     columns = _each(structure.column_as_tuple, both)
     if structure.outer_brackets(answer) == ("[", "]") and columns[0] != gold:

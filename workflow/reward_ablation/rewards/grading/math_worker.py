@@ -61,10 +61,7 @@ class MathWorker(KillableProcess):
         self._known: dict[Pair, str] = {}
 
     def judge(self, pairs: Sequence[Pair]) -> list[Status]:
-        """Statuses by math-verify, in the order of the pairs; error if two processes were ended from outside.
-
-        If the worker cannot start or cannot fork, this is a RuntimeError, because every status would be false.
-        """
+        """Statuses by math-verify, in order; error for a child that is killed twice, RuntimeError if none can start."""
         with self.lock:
             found = {pair: self._known[pair] for pair in pairs if pair in self._known}
             new = [pair for pair in dict.fromkeys(pairs) if pair not in found]

@@ -226,10 +226,7 @@ def unwrapped(text: str) -> str:
 
 
 def units_differ(gold: str, answer: str) -> bool:
-    """Whether two answers, as written, both have a unit of measurement or a percent sign, and the two differ.
-
-    What is only counted, such as eggs, differs from a percent sign alone.
-    """
+    """Whether two answers, as written, have different units. What is counted, as eggs, differs from percent alone."""
     pairs = [{unit(gold), unit(answer)} for unit in (measurement_unit, _currency)]  # €5 per day is not $5 per day
     differing = [both for both in pairs if len(both) > 1 and None not in both and both not in _MAY_BE_SAME]
     return any("" not in both or "%" in both for both in differing)  # 60 eggs are not 60%
@@ -308,10 +305,7 @@ _SYNONYMS = {
 
 
 def normalise(text: str) -> str:
-    """Canonical form of an extracted answer of bounded length. It is LaTeX that a parser can read, and may be empty.
-
-    For the answers of MATH and GSM8K, normalising twice gives the same as normalising once.
-    """
+    """Canonical form of an extracted answer of bounded length. It is LaTeX that a parser can read, and may be empty."""
     if match := _PLAIN_NUMBER.fullmatch(text):  # most answers of GSM8K: none of the rules below applies
         return match[1] + (match[2] or "")
     text = unwrapped(without_unit(spelled(text))).strip(" .,;:")
@@ -344,8 +338,5 @@ def comparison_key(normalised: str) -> str:
 
 
 def is_prose(normalised: str) -> bool:
-    """Whether an answer has words that are no LaTeX command.
-
-    A parser would read a word as a product of variables: "thing" would equal "night".
-    """
+    """Whether an answer has words that are no LaTeX command. To a parser "thing" and "night" are equal products."""
     return _WORD.search(_NO_WORDS.sub("|", normalised)) is not None

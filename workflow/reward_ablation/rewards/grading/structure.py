@@ -92,10 +92,8 @@ def has_variables(text: str) -> bool:
 
 
 def solutions(text: str) -> list[dict[str, str]] | None:
-    """Values by name, or by unit after a space, of each solution; None if the answer has less than two names.
-
-    A new solution begins after "or" and with a name that comes again. A value without a name has the name "".
-    """
+    """Values by name ("" without one), or by unit after a space, of each solution; None with less than two names."""
+    # A new solution begins after "or" and with a name that comes again.
     found: list[dict[str, str]] = [{}]
     for separator, part in _separated(_inner(text), thousands=not outer_brackets(text)):
         name, value = labelled(part)
@@ -154,10 +152,7 @@ def as_interval(text: str) -> str:
 
 
 def _is_outwards(intervals: list[str]) -> bool:
-    """Whether two intervals are those of x < -2, x > 2, in any order; x > 1, x < 2 means both.
-
-    If a bound has no value, as in x < a, x > b, this order alone counts.
-    """
+    """Whether two intervals are those of x < -2, x > 2, in any order, or of x < a, x > b; x > 1, x < 2 means both."""
     rays = sorted(intervals, key=lambda each: not each.startswith(r"(-\infty"))
     if len(rays) != 2 or not (rays[0].startswith(r"(-\infty, ") and rays[1].endswith(r", \infty)")):
         return False

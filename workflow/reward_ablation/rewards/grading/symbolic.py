@@ -41,10 +41,7 @@ class TooCostly(Exception):
 
 
 def equal(gold: str, answer: str) -> bool | None:
-    """Whether two normalised LaTeX expressions are equal; None if the answer cannot be parsed.
-
-    If the gold cannot be parsed, no answer that can be parsed is equal.
-    """
+    """Whether two expressions are equal; None if the answer cannot be parsed, False if only the gold cannot be."""
     expected, given = read(gold), read(answer)
     if not given:
         return None

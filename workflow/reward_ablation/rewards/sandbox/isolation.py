@@ -104,10 +104,9 @@ def _set_capabilities(kept: int) -> None:
 def enter_namespaces(paths: Iterable[str]) -> int:
     """Go on as the first process of new namespaces, where only `paths`, `SYSTEM_PATHS` and `DEVICES` are visible.
 
-    The calling process only waits for the new process and ends with its exit status. When the new process ends, the
-    kernel ends all other processes of its namespace. Returns the flags of the namespaces that each program needs for
-    itself. OSError if the kernel or its settings do not allow this.
+    Returns the flags of the namespaces that each program needs for itself; OSError if the kernel does not allow this.
     """
+    # The calling process only waits for the new one. With the new one, the kernel ends all processes of its namespace.
     user, group = os.getuid(), os.getgid()
     ready, go = os.pipe()
     child = _clone(_SERVER_SPACES)

@@ -54,14 +54,11 @@ def judge(
     workers: int | None = None,
     runner: Sandbox = sandbox,
 ) -> list[Verdict]:
-    """Verdicts on programs, in the order of the tasks.
+    """Verdicts on programs, in order; StudyError without means to isolate them, RuntimeError if the server cannot fork.
 
-    `seconds` is the CPU time of a program for all its asserts, or for one input. `memory_mb` is the address space of a
-    program in MiB, of which Python itself takes about 30. With `all_tests`, tests go on after the first failed one, to
-    know the share of tests that pass. `workers` is the number of programs that run at once, by default the number of
-    CPUs but at most 4. The verdicts do not depend on it.
-
-    StudyError if the machine has no means to isolate programs. RuntimeError if the server cannot start or fork.
+    `seconds` is the CPU time of a program for all its asserts, or for one input. `memory_mb` is its address space in
+    MiB, of which Python takes about 30. With `all_tests`, tests go on after the first failed one, to know the share.
+    `workers` programs run at once, by default one for each CPU but at most 4; the verdicts do not depend on it.
     """
     at_once = workers or min(4, len(os.sched_getaffinity(0)))
     kinds = [_kind(task.tests) for task in tasks]

@@ -73,11 +73,8 @@ def run_script(source: str, first_line: int) -> None:
 
 
 def _compiled(source: str, first_line: int) -> Any:
-    """A program's code. `first_line` is its number of lines before the completion, 0 without code that it continues.
-
-    Where nothing else fits, the completion's first line gets one more space: tokenizers of Llama 2's kind lose the
-    first space of a text.
-    """
+    """A program's code. `first_line` is its number of lines before the completion, 0 without code that it continues."""
+    # Tokenizers of Llama 2's kind lose the first space of a text: where nothing else fits, it is put back.
     try:
         return compile(source, "program.py", "exec")
     except IndentationError:
@@ -109,9 +106,8 @@ _MODULES = {name: name for name in (*SHARED_MODULES, "numpy")} | {"np": "numpy"}
 def run_tests(tests: list[str], code_before: str, descriptor: int, all_of_them: bool) -> dict[str, Any]:
     """Whether each test passes: {"passed": [true, false], "program_ended": false}; or {"unreadable": reason}.
 
-    Each test is Python code with asserts. Other code, such as set-up code, runs in its place and has no result. The
-    program continues `code_before`, and `descriptor` is the socket to its process. Without `all_of_them`, the tests
-    after the first failure are not run and count as failed.
+    Set-up code among the tests runs in its place and has no result. `descriptor` is the socket to the program.
+    Without `all_of_them`, the tests after the first failure are not run and count as failed.
     """
     try:
         code = [compile(test, "test.py", "exec") for test in tests]
@@ -161,11 +157,8 @@ def _counted(trees: list[ast.Module]) -> list[bool]:
 
 
 def _has_verdict(tree: ast.Module, without: tuple[type[ast.AST], ...]) -> bool:
-    """Whether a text has an assert, a call or a raise that runs, outside of statements of some types.
-
-    Beside a runner of tests calls do not count. `main` of unittest or pytest would seek the tests in another module or
-    file, and end the process.
-    """
+    """Whether an assert, a raise or, without a runner, a call runs in a text, outside of statements of some types."""
+    # `main` of unittest or pytest would seek the tests in another module or file, and end the process.
     runners = set(_runners(tree))
     kinds = (ast.Assert, ast.Raise) if runners else (ast.Assert, ast.Raise, ast.Call)
     return "main" not in runners and any(isinstance(node, kinds) for node in _nodes(tree, without))
@@ -207,10 +200,7 @@ def _is_true_or_false(value: ast.expr) -> bool:
 
 
 def _without_stubs(code: str) -> Any:
-    """The code that the program continues, compiled, without statements that have a function for it to fill in.
-
-    Of code that does not parse, such as the head of a function without a docstring, nothing is left.
-    """
+    """The code that the program continues, compiled, without statements that have a function for it to fill in."""
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError):  # the head of a function, without a docstring
@@ -228,12 +218,9 @@ def _is_stub(node: ast.AST) -> bool:
 
 
 def _names_of_program(link: Link, trees: list[ast.Module], known: set[str]) -> dict[str, Any]:
-    """Values of the names that the tests use and do not define.
-
-    A name of `_MODULES` that the tests do not call is this module of the tests' process. Other names are the program's.
-    The name of a built-in function is the program's only if it is the one name of the tests that the program
-    defines, as for `assert sum(10, 15) == 25`. Otherwise a program could redefine `abs` or `all` to pass.
-    """
+    """Values of the names that the tests use and do not define: modules that they do not call, else the program's."""
+    # A built-in function is the program's only if it is the one name of the tests that the program defines, as for
+    # `assert sum(10, 15) == 25`. Otherwise a program could redefine `abs` or `all` to pass.
     names = {name for tree in trees for name in _loaded(tree) if not name.startswith("__")} - known
     modules = {name for name in names & _MODULES.keys() if not any(_is_called(tree, name) for tree in trees)}
     found = {name: importlib.import_module(_MODULES[name]) for name in modules}

@@ -105,11 +105,7 @@ def encode(value: Any, refer: Refer) -> Any:
 
 
 def decode(written: Any, resolve: Callable[[str, Any], Any]) -> Any:
-    """The value of a JSON from `encode`, or of anything else that a hostile sender wrote.
-
-    `resolve` takes the kind and the content of an object that is not plain data, and gives the object. If `written` is
-    not a value, an exception of any class is raised.
-    """
+    """The value of a JSON from `encode`, with `resolve` for what is not plain data; any exception for hostile text."""
     if not isinstance(written, list):
         if isinstance(written, dict):
             raise ValueError("no value")
@@ -391,13 +387,9 @@ class Link:
         return remote if kind == "mine" else _awaited(remote)
 
     def _error(self, names: list[str]) -> type[Exception]:
-        """Class for an exception of the other side, by the names of its classes: a built-in class, or one made here.
-
-        A class made here is derived from the first built-in class of exceptions in its names, else from RuntimeError.
-
-        The tests' side always makes a class for `AssertionError` and `Exception`: `except` with the program's name for
-        one of them must not catch a failed assertion.
-        """
+        """Class for an exception of the other side: a built-in class, or one made here from its first built-in base."""
+        # The tests' side always makes a class for `AssertionError` and `Exception`: `except` with the program's name
+        # for one of them must not catch a failed assertion.
         kinds = [getattr(builtins, name, None) for name in map(str, names)]
         known = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Exception)), RuntimeError)
         name = str(names[0])

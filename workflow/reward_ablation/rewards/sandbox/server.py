@@ -136,10 +136,7 @@ class Server:
 
 
 def play(role: str, text: str, files: list[int], request: dict[str, Any]) -> None:
-    """Run a program, its tests or a script, in a process that has its limits.
-
-    `text` is the program, the script, or the tests as JSON. `files` are those that `_start` gives to the role.
-    """
+    """Run a program, its tests (JSON) or a script, in a process that has its limits, with the files of the role."""
     from reward_ablation.rewards.sandbox import processes
 
     sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
@@ -180,11 +177,8 @@ def _import_package(folder: str) -> Any:
 
 
 def main() -> None:
-    """Isolate this process, and serve until the caller ends.
-
-    The socket is the standard input. The command line has "namespaces" or "landlock", a JSON list of the folders that
-    programs may read, and the folder of the programs' folders under Landlock.
-    """
+    """Isolate this process, and serve until the caller ends."""
+    # The command line has the mode, a JSON list of the folders that programs may read, and Landlock's folder.
     control = socket.socket(fileno=0)
     mode, paths = sys.argv[1], json.loads(sys.argv[2])
     isolation = _import_package(os.path.dirname(os.path.abspath(__file__)))

@@ -43,14 +43,11 @@ except OSError:
 
 @dataclass(frozen=True)
 class Job:
-    """A program to run: against tests, or as a script with `text` on standard input.
-
-    For tests, `text` is {"tests": [...], "code_before": ...} as JSON.
-    """
+    """A program to run: against tests, or as a script with `text` on standard input."""
 
     program: str
     kind: Literal["tests", "script"]
-    text: str
+    text: str  # for tests {"tests": [...], "code_before": ...} as JSON
     seconds: int
     memory_mb: int
     all_of_them: bool = False  # whether the tests go on after the first failed one
@@ -59,23 +56,15 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a job.
+    """The result of a job."""
 
-    `output` is the result of the tests, or the text that the script has printed. `statuses` are the exit statuses of
-    the script, or of the tests and of the program.
-    """
-
-    output: bytes
+    output: bytes  # the result of the tests, or what the script has printed
     is_late: bool = False  # whether the limit on wall time ended the job
-    statuses: tuple[int, ...] = (1, 1)
+    statuses: tuple[int, ...] = (1, 1)  # exit statuses of the script, or of the tests and of the program
     is_too_long: bool = False  # whether the script printed more than OUTPUT_BYTES
 
     def was_killed(self, process: int) -> bool:
-        """Whether SIGKILL or SIGXCPU ended a process.
-
-        They come from the kernel at the limit on CPU time, or SIGKILL from the server if the process still ran, or
-        waited, when the job was over.
-        """
+        """Whether SIGKILL or SIGXCPU ended a process: at the limit on CPU time, or because it ran on after the job."""
         return self.statuses[process] in (-signal.SIGKILL, -signal.SIGXCPU)
 
 
@@ -96,9 +85,6 @@ class Sandbox(KillableProcess):
         """Outcomes of jobs in their order; `at_once` jobs run side by side.
 
         A program that ends the server has an empty outcome. Only Landlock, the weaker isolation, lets a program try.
-
-        StudyError if the machine has no means to isolate programs. RuntimeError if the server cannot start, or cannot
-        fork: every outcome would be false.
         """
         found: dict[int, Outcome] = {}
         with self.lock:
@@ -218,18 +204,12 @@ class _Running:
 
 
 def wall_seconds(seconds: int) -> float:
-    """Limit on wall time, for a program that sleeps or a stalled machine. Usually the limit on CPU time acts first.
-
-    The 4 and the 6 are free choices.
-    """
-    return 4.0 * seconds + 6.0
+    """Limit on wall time, for a program that sleeps or a stalled machine. Usually the limit on CPU time acts first."""
+    return 4.0 * seconds + 6.0  # free choices
 
 
 def described(mode: str, landlock: int, is_root: bool) -> str:
-    """One line that says what programs can reach on this machine and what they cannot.
-
-    `landlock` is the version of Landlock's interface. If `is_root` starts the server, programs run as another user.
-    """
+    """One line that says what programs can reach on this machine and what they cannot, by the version of Landlock."""
     if mode == "namespaces":
         return "programs run in namespaces of their own: no file, no network and no process of this machine"
     reachable = ["UDP and Unix sockets"]
