@@ -63,35 +63,24 @@ def test_paths_start_from_the_folder_of_the_config(folder, tmp_path):
         "parameters": {"words": "studies/words.txt", "limit": 2},
     }
     assert config["evaluation"]["metrics"]["own"]["parameters"]["words"] == "studies/words.txt"
-    assert config["components"]["correctness"] == CONFIG["components"]["correctness"]
     resolve(config, "studies/study.yaml", tmp_path)
 
 
-def test_methods_of_combination_are_found(folder):
-    own, here = "mine.py:combined", "studies/mine.py:combined"
-    for given, found in ((own, here), ({"method": own}, {"method": here}), ("pcgrad", "pcgrad")):
-        config = written()
-        config["arms"]["arms"]["b"]["combine"] = given
-        assert respelled(config, folder)["arms"]["arms"]["b"]["combine"] == found
-
-
-@pytest.mark.parametrize("name", ["columns", "parameters"])
-def test_data_sets_and_arms_may_be_named_as_keys_are(folder, name):
+def test_data_sets_and_arms_may_be_named_as_keys_are(folder):
     config = written()
-    config["data"]["evaluation"][name] = {"source": "file", "path": "../exam.jsonl", "columns": {"path": "question"}}
-    config["arms"]["arms"][name] = {"weights": {"correctness": 1}, "combine": "mine.py:combined"}
-    config["arms"]["extra"] = {name: {"combine": {"method": "mine.py:combined"}}}
+    exam = {"source": "file", "path": "../exam.jsonl", "columns": {"path": "question"}}  # which names no file
+    config["data"]["evaluation"]["columns"] = exam
+    config["arms"]["arms"]["parameters"] = {"weights": {"correctness": 1}, "combine": "mine.py:combined"}
+    config["arms"]["arms"]["b"]["combine"] = "pcgrad"
+    config["arms"]["extra"] = {"columns": {"combine": {"method": "mine.py:combined"}}}
     found = respelled(config, folder)
-    assert found["data"]["evaluation"][name]["path"] == "exam.jsonl"
-    assert found["data"]["evaluation"][name]["columns"] == {"path": "question"}
-    assert found["arms"]["arms"][name]["combine"] == "studies/mine.py:combined"
-    assert found["arms"]["extra"][name]["combine"]["method"] == "studies/mine.py:combined"
+    assert found["data"]["evaluation"]["columns"] == {**exam, "path": "exam.jsonl"}
+    assert found["arms"]["arms"]["b"]["combine"] == "pcgrad"
+    assert found["arms"]["arms"]["parameters"]["combine"] == "studies/mine.py:combined"
+    assert found["arms"]["extra"]["columns"]["combine"]["method"] == "studies/mine.py:combined"
 
 
 def test_nothing_is_spelled_anew_beside_the_config_and_of_absolute_paths(folder, tmp_path):
-    config = written()
-    config["data"]["train"]["columns"] = {"path": "question"}  # which names no file
-    assert respelled(copy.deepcopy(config), folder)["data"]["train"]["columns"] == {"path": "question"}
     config = written()
     from_working_folder(config, tmp_path / "study.yaml", print)
     assert config == written()
