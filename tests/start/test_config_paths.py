@@ -49,8 +49,8 @@ def folder(tmp_path, monkeypatch):
     return studies
 
 
-def respelled(config, folder, told=None):
-    from_working_folder(config, folder / "study.yaml", ([] if told is None else told).append)
+def respelled(config, folder):
+    from_working_folder(config, folder / "study.yaml", print)
     return config
 
 
@@ -100,8 +100,10 @@ def test_the_meaning_of_earlier_versions_is_an_error_that_says_what_to_write(fol
 
 def test_a_path_that_could_mean_two_files_is_told(folder, tmp_path):
     (tmp_path / "train.jsonl").write_text(ROWS)
-    told: list[str] = []
-    assert respelled(written(), folder, told)["data"]["train"]["path"] == "studies/train.jsonl"
+    told = []
+    config = written()
+    from_working_folder(config, folder / "study.yaml", told.append)
+    assert config["data"]["train"]["path"] == "studies/train.jsonl"
     [line] = told
     assert line.startswith("warning: data.train.path: train.jsonl is in two folders; that beside ")
 
@@ -119,8 +121,7 @@ def test_a_further_file_changes_a_parameter_of_a_function_that_it_does_not_name(
 
 
 def test_a_folder_behind_a_link_is_followed(folder, tmp_path):
-    (tmp_path / "deep").mkdir()
-    (tmp_path / "deep" / "studies").mkdir()
+    (tmp_path / "deep" / "studies").mkdir(parents=True)
     (tmp_path / "deep" / "train.jsonl").write_text(ROWS)
     (tmp_path / "link").symlink_to(tmp_path / "deep" / "studies")
     config = {"data": {"train": {"source": "file", "path": "../train.jsonl"}}}

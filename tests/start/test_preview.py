@@ -1,4 +1,4 @@
-"""Which runs and evaluations of a study count as finished, from the files on disk."""
+"""Which part of a study a preview shows, and its lock."""
 
 import os
 import subprocess

@@ -49,16 +49,14 @@ def test_the_first_problem_that_is_trained_on_is_taken(started, prepared):
     assert len(set(columns["problem_id"])) == 1
     assert columns["answer"] == ["72"] * 4
     assert columns["unit"] == [["km", {"of": "length"}]] * 4
-    assert columns["prompts"][0][-1]["role"] == "user"
     assert "How far?" in columns["prompts"][0][-1]["content"]
     assert [len(each) for each in columns.values()] == [4] * len(columns)
-    assert {each[0]["role"] for each in columns["completions"]} == {"assistant"}
     assert any("72" in each[0]["content"] for each in columns["completions"])
     assert any(each[0]["content"] == "" for each in columns["completions"])
     assert all(columns["completion_ids"])
 
 
-@pytest.mark.parametrize(("wanted", "number"), [(1, 1), (10**12, 64), ("many", 8)])
+@pytest.mark.parametrize(("wanted", "number"), [(10**12, 64), ("many", 8)])
 def test_prompts_without_a_chat_are_texts(started, wanted, number):
     study = started({"source": "word_problems", "count": 3, "split": "train"}, chat=False)
     study.config.training["num_generations"] = wanted

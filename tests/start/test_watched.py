@@ -1,6 +1,5 @@
 """What `reward-ablation watch` shows of a study's runs, in the words of `status`."""
 
-import fcntl
 import time
 
 import pytest
@@ -9,6 +8,7 @@ from reward_ablation.start import watched as module
 from reward_ablation.start.watched import watched
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.run_folder import LOCK
+from reward_ablation.system.locks import take
 
 from . import left_behind
 from .left_behind import LeftBehind, attempt
@@ -32,14 +32,12 @@ def test_states_are_those_of_status(left):
     left.at_step(failed, 4, then="error: the judge does not answer\n", age=100)
     left.other_log("evaluate/base.log", "error: no space\n")
     watch = watched(left.study, code_counts=True)
-    with (left.folder(trains) / LOCK).open("r+") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with take(left.folder(trains) / LOCK):
         states = watch.states()
     assert [run.state for run in states.runs] == ["done", "running", "failed", "not started"]
     assert [run.done for run in states.runs] == [1.0, 0.25, 0.1, None]
     assert [run.step for run in states.runs] == ["", "step 10 of 40", "step 4 of 40", ""]
     assert states.runs[1].facts.startswith("step 10 of 40, reward 0.100, ")
-    assert states.runs[1].facts.endswith(" left")
     assert states.runs[2].facts == "error: the judge does not answer"
     assert states.counts == "1 running, 1 failed, 1 done, 1 not started"
     assert states.lines == [
