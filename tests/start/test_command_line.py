@@ -8,16 +8,14 @@ import re
 import shlex
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 import yaml
 from typer.testing import CliRunner
 
-from reward_ablation.start import command_line, full_check
+from reward_ablation.start import command_line
 from reward_ablation.start.command_line import app
 from reward_ablation.start.overrides import GIVEN
-from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 
 COMMANDS = ("plan", "run", "status", "watch", "report", "preview", "import", "power", "budget", "verify", "prune")
@@ -46,18 +44,6 @@ def test_help_names_every_command_in_one_line():
     assert tuple(told) == COMMANDS
     assert not any(line.endswith("...") for line in told.values())
     assert all(re.search(r"Usage: .*STUDY\.yaml", asked(command, "--help").output) for command in COMMANDS)
-
-
-@pytest.mark.parametrize("file", ["model_file", "fetched_file"])
-def test_a_supervised_start_alone_is_checked_as_training(config, tmp_path, monkeypatch, file):
-    config["sft"] = {"data": {"source": "word_problems", "count": 5, "split": "train"}}
-    study, works = resolve(config, "study.yaml", tmp_path), []
-    monkeypatch.setattr(full_check, "full_check", lambda _, work, *__: works.append(work) or [])
-    made = SimpleNamespace(
-        study=study, runs={}, evaluations=[], scorings=[], inputs_to_make={getattr(study, file)}, code_counts=True
-    )
-    command_line._check(made, slurm=False, offline=True)
-    assert [work.trains for work in works] == [file == "model_file"]
 
 
 def test_no_heavy_library_is_loaded_for_help_and_status(folder):

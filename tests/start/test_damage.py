@@ -8,15 +8,14 @@ import pytest
 
 from reward_ablation.start.decide import DAMAGED, PUT_BACK, Decisions
 from reward_ablation.start.history import NAMELESS, Damage
-from reward_ablation.start.plan import DAMAGED_RESULTS, plan_of, plan_text, summary
+from reward_ablation.start.plan import plan_of, plan_text, summary
 from reward_ablation.start.status import State, read_status, status_text
 from reward_ablation.study.answers_record import FORM, NAMING
-from reward_ablation.study.resolve import resolve
 from reward_ablation.study.run_folder import HIDDEN_RECORD, RECORD
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import write_json
 
-from .left_behind import NOW, LeftBehind, attempt
+from .left_behind import NOW
 
 
 @pytest.fixture
@@ -171,14 +170,3 @@ def test_plan_and_status_say_what_is_damaged_in_a_line_each(left, run):
     assert text[7] == "evaluations: 6 of 9 done, the base model's included"  # not base, nor those of the damaged run
     answers = f"results/study/{left.study.answers_folder}/base/{dataset}.parquet"
     assert text[8] == f"damaged: {answers} has 3 bytes instead of 7; the answers are made again"
-
-
-def test_many_damaged_runs_are_not_all_listed(config, tmp_path):
-    config["seeds"] = list(range(12))
-    left = LeftBehind(resolve(config, "study.yaml", tmp_path))
-    for run in left.runs:
-        left.finish_whole(run, attempt(1))
-        cut(left.folder(run) / "rollouts.parquet")
-    lines = plan_text(plan_for(left)).splitlines()
-    assert len([line for line in lines if line.startswith("damaged: ")]) == DAMAGED_RESULTS
-    assert "and 4 more damaged runs" in lines

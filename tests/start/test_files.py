@@ -2,7 +2,6 @@
 
 import errno
 import json
-import math
 import os
 import shutil
 import time
@@ -103,7 +102,6 @@ def test_a_study_needs_all_of_its_own(config, tmp_path, root):
     ],
 )
 def test_what_is_left_after_an_edit_is_what_the_study_then_needs(config, tmp_path, root, change):
-    """Two studies in one folder: pruning leaves exactly the files of the second."""
     change(config)
     study = resolve(config, "s", tmp_path)
     write_study(study)
@@ -122,31 +120,22 @@ def test_a_supervised_start_is_needed_as_long_as_the_study_has_it_and_costly(con
     assert unneeded(study) == []
     fetched = (root / study.fetched_file).parent
     start = write(root / study.model_file, json.dumps({"source": "sft", "files": {"config.json": {}}})).parent
+    unfinished = start.with_name(f".{start.name}.sft")
     without = {leftover.path for leftover in unneeded(resolve(config, "s", tmp_path))}
     assert {start, start.with_suffix(".json"), root / study.demonstrations_file} <= without
     study = resolve(config | {"sft": SFT | {"seed": 1}}, "s", tmp_path)
+    write(unfinished / ".work" / "checkpoint-5" / "model.safetensors")
     told = []
     remove(study, unneeded(study), told.append)
     dear = [leftover.path for leftover in unneeded(study) if leftover.path.parent.name == "models"]
-    assert dear == [start, start.with_suffix(".json")]
+    assert dear == [unfinished, start, start.with_suffix(".json")]
+    with take(unfinished / ".lock"):
+        assert "is at work there" in delete(Leftover(unfinished, ""), root)
     assert told[-1].endswith(", unknown hours; --delete --costly deletes them, too")
     remove(study, unneeded(study), told.append, costly=True)
     assert not start.exists()
+    assert not unfinished.exists()
     assert fetched.exists()
-
-
-def test_an_unfinished_start_is_left_over_once_the_study_has_another(config, tmp_path):
-    study = resolve(config | {"sft": SFT}, "s", tmp_path)
-    folder = (study.results / study.model_file).parent
-    work = folder.with_name(f".{folder.name}.sft")
-    write(work / ".work" / "checkpoint-5" / "model.safetensors")
-    assert unneeded(study) == []
-    [left] = unneeded(resolve(config | {"sft": SFT | {"seed": 1}}, "s", tmp_path))
-    assert (left.path, left.cost) == (work, (math.inf, True))
-    with take(work / ".lock"):
-        assert "is at work there" in delete(left, study.results)
-    assert delete(left, study.results) is None
-    assert not work.exists()
 
 
 def test_what_the_workflow_did_not_make_is_left_alone(config, tmp_path, root):

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import platform
-import subprocess
-import sys
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,14 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from configs import CONFIG, changed
+from configs import changed
 from hub import Hub
 from models.conftest import model_copy, tiny_model  # noqa: F401
 from reward_ablation.cluster.slurm import Node, Partition
 from reward_ablation.config.sections.data import REVISIONS
 from reward_ablation.data.word_problems import generate
 from reward_ablation.spec.run import EvaluateSpec
-from reward_ablation.start import full_check as module
 from reward_ablation.start.data_files import sets_of
 from reward_ablation.start.full_check import Work, check_before_training, full_check, remember_settings
 from reward_ablation.study.resolve import resolve
@@ -109,17 +105,6 @@ def test_a_good_study_has_no_problem_and_its_reward_is_called_last(checked, conf
     problems, told = checked()
     assert (problems, told) == ([], ["reading data.evaluation.test ...", "reading data.train ...", UNMEASURED])
     assert (tmp_path / "called").exists()
-
-
-def test_files_of_different_jobs_may_import_different_files_by_one_name(config, tmp_path):
-    text = "from my_own_helper import {0}\ndef f(completions, **columns):\n    return [{0}] * len(completions)\n"
-    for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "mine.py").write_text(text.format(folder))
-        (tmp_path / folder / "my_own_helper.py").write_text(f"{folder} = 1.0\n")
-    config["components"]["of_a"] = {"function": "a/mine.py:f"}
-    config["evaluation"]["metrics"] = {"of_b": {"function": "b/mine.py:f", "range": [0, 1]}}
-    module.check_reward_files(resolve(config, "study.yaml", tmp_path), True, True, print)
 
 
 @pytest.mark.slow
@@ -231,28 +216,15 @@ def test_offline_says_what_is_left_out(checked, config):
     assert "model: not checked whether the hub can be reached: offline" in told
 
 
-#: Checks configs in a process of its own, as a command does: libraries read the environment when they are imported.
-CHECK = """
-import json, sys
-from pathlib import Path
-import reward_ablation.start.model_files
-from reward_ablation.start.full_check import full_check, remember_settings
-from reward_ablation.study.resolve import resolve
-from start.test_full_check import works
-
-told = []
-for config in json.loads(sys.argv[1]):
-    study = resolve(config, "study.yaml", Path.cwd())
-    remember_settings(study, study.results)
-    told.append(full_check(study, works(study, makes=frozenset([study.fetched_file, study.problems_file])), str))
-print(json.dumps(told))
-"""
-
-
 @pytest.mark.slow
-def test_what_the_hub_does_not_give_is_told(tmp_path):
+def test_what_the_hub_does_not_give_is_told(checked, config, monkeypatch, imported):
     weights, gsm8k = {"config.json": b"{}", "model.safetensors": b""}, {"source": "gsm8k", "split": "train"}
+    constants = "huggingface_hub.constants"
+    monkeypatch.setattr(f"{constants}.HF_HUB_OFFLINE", False)
     with Hub() as hub:
+        monkeypatch.setattr(f"{constants}.ENDPOINT", hub.url)
+        path = "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(f"{constants}.HUGGINGFACE_CO_URL_TEMPLATE", hub.url + path)
         commits = {
             "some/modle": "0" * 40,
             "some/model": hub.add("models", "some/model", weights),
@@ -262,16 +234,10 @@ def test_what_the_hub_does_not_give_is_told(tmp_path):
         hub.add("datasets", "openai/gsm8k", {})
         models = [{"source": "hub", "id": name, "revision": commit} for name, commit in commits.items()]
         models.append({**models[1], "revision": "0" * 40})
-        sets = [gsm8k, {**gsm8k, "source": "math"}, *[CONFIG["data"]["train"]] * 3]
-        configs = [
-            {**CONFIG, "launch": {"gpus": 0}, "model": model, "data": {**CONFIG["data"], "train": train}}
-            for model, train in zip(models, sets, strict=True)
-        ]
-        path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-        environment = {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path), "PYTHONPATH": path}
-        command = [sys.executable, "-c", CHECK, json.dumps(configs)]
-        result = subprocess.run(command, cwd=tmp_path, env=os.environ | environment, capture_output=True, text=True)
-    told = [problem for problems in json.loads(result.stdout or result.stderr) for problem in problems]
+        sets = [gsm8k, {**gsm8k, "source": "math"}, *[config["data"]["train"]] * 3]
+        told = []
+        for config["model"], config["data"]["train"] in zip(models, sets, strict=True):
+            told += checked()[0]
     expected = [
         "model: some/modle: no such repository, or a private one; check ",
         "data.train: openai/gsm8k: has no revision cc7b047b",
@@ -353,19 +319,6 @@ def test_what_a_model_cannot_do_is_told_before_any_job(checked, config, local, p
         assert checked(trains=False)[0] == []
         value["target_modules"].remove("v_prj")
         assert checked()[0] == []
-
-
-def test_prompts_are_measured_for_the_longest_completions_also_where_no_length_is_set(config, tmp_path, monkeypatch):
-    """TRL's own length is 512."""
-    asked = []
-    monkeypatch.setattr(module, "_in_a_fork", lambda *arguments: asked.append(arguments))
-    config["arms"]["arms"]["a"]["training"] = {"max_completion_length": 64}
-    config["training"].pop("max_completion_length", None)
-    study = resolve(config, "study.yaml", tmp_path)
-    (study.results / study.fetched_file).parent.mkdir(parents=True)
-    made = frozenset([study.problems_file])
-    module._check_prompts(study, works(study, makes=made), [*study.runs.values()], {"data.train": tmp_path}, print)
-    assert "max_completion_length" not in json.loads(asked[0][3])["training"]
 
 
 HARDWARE = {"machine": "x86_64", "cpus": 2, "gpus": [], "processes": 1}

@@ -212,11 +212,3 @@ def test_many_runs_are_told_in_a_screen(config, tmp_path):
     assert f"arm first  key {left.study.keys['first']}  4 done, 4 GPU hours" in lines
     assert "and 4 more failed" in lines
     assert max(map(len, lines)) <= WIDTH
-
-
-def test_arms_by_the_hundred_are_not_all_told(config, tmp_path):
-    arms = {f"arm{number}": {"weights": {"correctness": 1, "format": 1 + number / 1000}} for number in range(100)}
-    config["arms"]["arms"] = arms
-    lines = text_of(LeftBehind(resolve(config, "study.yaml", tmp_path))).splitlines()
-    assert "and 40 more arms" in lines
-    assert len(lines) < 70
