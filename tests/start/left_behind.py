@@ -11,7 +11,7 @@ from reward_ablation.start.decide import PresentInputs
 from reward_ablation.study.core_digest import command_modules, deciding_digest, training_modules
 from reward_ablation.study.heartbeat import FILE as HEARTBEAT
 from reward_ablation.study.heartbeat import STOPPED, TRAINING, Heartbeat
-from reward_ablation.study.run_folder import LOCK, OWNER, RECORD, SEAL, WORK
+from reward_ablation.study.run_folder import LOCK, OWNER, RECORD, SEAL, WORK, record_divergence
 from reward_ablation.study.study import Run, Study
 from reward_ablation.system.files import sha256, write_json
 
@@ -107,6 +107,12 @@ class LeftBehind:
         write_json(list(attempts), work / "attempts.json")
         if checkpoint:
             write_json({}, work / f"checkpoint-{checkpoint}" / SEAL)
+
+    def diverge(self, run: Run, **changes: Any) -> Path:
+        """A run that diverged at step 2; gives the run's folder."""
+        made = {"seed": run.seed, "spec": run.arm_spec.content(), "code": run.code, "inputs": {}, **changes}
+        record_divergence(self.folder(run), made, 2, "the loss is nan")
+        return self.folder(run)
 
     def made(self, file: str, text: str, **record: Any) -> None:
         """A file with its record beside it."""
