@@ -42,13 +42,6 @@ def test_a_bad_row_is_named(tmp_path, monkeypatch, name, text, message):
         assert str(error.value).removeprefix(f"{where.replace('/', '.')}: {name}").lstrip(":").startswith(f" {message}")
 
 
-def test_a_bad_text_in_a_further_column_is_named(tmp_path, monkeypatch):
-    row = {**GOOD, "tests": {"a": ["\udc00"]}}
-    study = study_with(tmp_path, monkeypatch, "my.jsonl", json.dumps(row), tests="tests")
-    with pytest.raises(StudyError, match="row 0: tests has half a character"):
-        check_data_files(study)
-
-
 def test_good_rows_pass_and_a_prepared_set_is_not_read_again(tmp_path, monkeypatch):
     study = study_with(tmp_path, monkeypatch, "my.jsonl", json.dumps(GOOD))
     check_data_files(study)

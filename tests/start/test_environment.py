@@ -33,16 +33,9 @@ def test_a_variable_sets_its_key(variable, text, path, value):
 
 
 def test_a_section_is_set_before_the_keys_in_it_and_nothing_else_is():
-    found = variables_in(
-        {
-            "REWARD_ABLATION__TRAINING__BETA": "0.1",
-            "REWARD_ABLATION__TRAINING": "{max_steps: 3}",
-            "REWARD_ABLATION_WORKER": "1",
-            "PATH": "/bin",
-        }
-    )
     config = deepcopy(CONFIG)
-    settings = override(config, found)
+    named = {f"{PREFIX}TRAINING__BETA": "0.1", f"{PREFIX}TRAINING": "{max_steps: 3}", "REWARD_ABLATION_WORKER": "1"}
+    settings = override(config, variables_in(named))
     assert [setting.path for setting in settings] == [("training",), ("training", "beta")]
     assert config["training"] == {"max_steps": 3, "beta": 0.1}
 

@@ -7,7 +7,7 @@ import json
 import platform
 import re
 import tomllib
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,6 @@ from models.conftest import model_copy, tiny_model  # noqa: F401
 from reward_ablation.cluster.slurm import Node, Partition
 from reward_ablation.config import trl_settings
 from reward_ablation.config.sections.data import REVISIONS
-from reward_ablation.data.word_problems import generate
-from reward_ablation.spec.run import EvaluateSpec
 from reward_ablation.start import full_check as before_jobs
 from reward_ablation.start.data_files import sets_of
 from reward_ablation.start.full_check import (
@@ -154,17 +152,16 @@ def test_a_demonstration_without_a_solution_is_told(checked, config, tmp_path):
 
 
 def test_several_nodes_outside_a_slurm_job_are_told(checked, config, monkeypatch):
-    config["launch"] = {"gpus": 0, "processes": 2, "nodes": 2}
+    config["launch"] = {"gpus": 2, "nodes": 2}
     for name in ("SLURM_JOB_ID", "SLURMD_NODENAME", "SLURM_JOB_NUM_NODES"):
         monkeypatch.delenv(name, raising=False)
     line = "launch.nodes: a run on 2 nodes must be started by a Slurm job's batch script, and this process is not"
     assert [problem[: len(line)] for problem in checked(makes=NOTHING)[0]] == [line]
     assert checked(makes=NOTHING, submits=True)[0] == []
+    assert checked(runs=NOTHING, trains=False, evaluates=False, makes=NOTHING)[0] == []
 
 
-def test_prepared_sets_are_not_read_again_and_large_files_are_left_to_their_jobs(
-    checked, config, tmp_path, monkeypatch
-):
+def test_prepared_sets_and_large_files_are_left_to_their_jobs(checked, config, tmp_path, monkeypatch):
     config["data"]["evaluation"]["test"] = config["data"]["train"] = rows("train.jsonl", GOOD)
     study = resolve(config, "study.yaml", tmp_path)
     assert checked(makes=NOTHING) == ([], [])
@@ -179,12 +176,6 @@ def test_a_generation_takes_no_more_problems_than_there_are(checked, config):
     config["training"]["per_device_train_batch_size"] = 128
     line = "training: a generation takes 16 problems at once, and data.train has 8; add problems, or lower "
     assert [problem[: len(line)] for problem in checked()[0]] == [line]
-
-
-def test_jobs_of_a_cluster_need_no_gpu_here(checked, config):
-    config["launch"] = {"gpus": 2}
-    assert checked(submits=True, makes=NOTHING)[0] == []
-    assert checked(runs=NOTHING, trains=False, evaluates=False, makes=NOTHING)[0] == []
 
 
 def test_what_this_machine_cannot_do_is_told(checked, config, tmp_path):
@@ -295,21 +286,6 @@ def test_a_folder_that_is_no_model_is_refused(checked, config, tmp_path):
 
 
 @pytest.mark.slow
-def test_evaluation_prompts_are_refused_in_the_words_of_the_job(checked, config, tmp_path, local):
-    import pandas as pd  # here and below, because most tests need neither it nor torch
-
-    from reward_ablation.evaluation.evaluate import Evaluator
-
-    changed(config, "evaluation/max_new_tokens", 32768)
-    [problem] = checked()[0]
-    spec = EvaluateSpec.parse(resolve(config, "study.yaml", tmp_path).evaluation_spec)
-    questions = pd.DataFrame(generate(10, 0, "test")).assign(id=[str(number) for number in range(10)])
-    with pytest.raises(StudyError) as error:
-        Evaluator(spec, None, {"test": questions}).answers(local, "test")
-    assert str(error.value) == problem
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "value", "line"),
     [
@@ -319,6 +295,11 @@ def test_evaluation_prompts_are_refused_in_the_words_of_the_job(checked, config,
             32768,
             "training.max_completion_length: 10 of 10 prompts do not fit into the model's context of 32768 tokens with "
             "a completion of 32768; the longest prompt has ",
+        ),
+        (
+            "evaluation/max_new_tokens",
+            32768,
+            "evaluation.max_new_tokens: test: 10 of 10 prompts do not fit into the model's context of 32768 tokens with",
         ),
         ("lora", {"target_modules": ["q_proj", "v_prj"]}, "lora.target_modules: v_prj: the model has no such layer; "),
     ],
@@ -415,18 +396,14 @@ def test_what_has_passed_is_not_checked_again(config, tmp_path, monkeypatch):
     assert check() == 1
 
 
-@pytest.mark.parametrize("installed", ["1.16.1", None])
-def test_another_trl_is_refused_at_the_start_and_in_each_job(config, tmp_path, monkeypatch, installed):
+def test_another_trl_is_refused_at_the_start_and_in_each_job(config, tmp_path, monkeypatch):
     from reward_ablation.sft import __main__ as sft
     from reward_ablation.training import __main__ as training
 
-    def version(package):
-        if installed is None:
-            raise PackageNotFoundError(package)
-        return installed
-
-    monkeypatch.setattr(trl_settings, "version", version)
-    refused = f"^trl: version {installed or 'none'} is installed, and this workflow needs 1.16.0.*pip install trl==1.16"
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert f"trl=={trl_settings.TRL}" in project["dependencies"]
+    monkeypatch.setattr(trl_settings, "version", lambda package: "1.16.1")
+    refused = "^trl: version 1.16.1 is installed, and this workflow needs 1.16.0.*pip install trl==1.16"
     starts = [
         lambda: check_training_settings(resolve(config, "study.yaml", tmp_path), tmp_path, print),
         lambda: training.train(None, nodes=1),
@@ -435,11 +412,6 @@ def test_another_trl_is_refused_at_the_start_and_in_each_job(config, tmp_path, m
     for start in starts:
         with pytest.raises(StudyError, match=refused):
             start()
-
-
-def test_the_needed_trl_is_the_one_that_the_project_pins():
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    assert f"trl=={trl_settings.TRL}" in project["dependencies"]
 
 
 @pytest.mark.parametrize(

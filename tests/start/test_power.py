@@ -88,12 +88,6 @@ def test_bad_values_are_refused_in_a_line(study, keys, says):
     assert "\n" not in str(error.value)
 
 
-def test_a_study_of_one_arm_has_nothing_to_compare(config, tmp_path):
-    del config["arms"]["arms"]["b"]
-    with pytest.raises(StudyError, match="power: the study has one arm"):
-        power(resolve(config, "study.yaml", tmp_path), {"seed_sd": 0.02}, FEW)
-
-
 def test_the_size_of_a_data_set_is_stated_prepared_or_configured(study, config, tmp_path):
     assert questions_of(study, {"questions": 300}) == 300
     assert questions_of(study, {}) == 10
