@@ -299,7 +299,7 @@ def test_a_folder_that_is_no_model_is_refused(checked, config, tmp_path):
         (
             "evaluation/max_new_tokens",
             32768,
-            "evaluation.max_new_tokens: test: 10 of 10 prompts do not fit into the model's context of 32768 tokens with",
+            "evaluation.max_new_tokens: test: 10 of 10 prompts do not fit into the model's context of 32768 tokens",
         ),
         ("lora", {"target_modules": ["q_proj", "v_prj"]}, "lora.target_modules: v_prj: the model has no such layer; "),
     ],
