@@ -4,7 +4,7 @@ from copy import deepcopy
 
 import pytest
 
-from reward_ablation.start.overrides import PREFIX, overridden, override, value_at, variables_in
+from reward_ablation.start.overrides import PREFIX, override, value_at, variables_in, with_overrides
 from reward_ablation.system.errors import StudyError
 
 CONFIG = {
@@ -79,7 +79,7 @@ def test_a_single_underscore_is_no_silent_nothing(section, rest):
 )
 def test_a_variable_is_overruled_by_another_value_at_its_own_keys_alone(variables, given, overruled):
     told = []
-    named = variables_in({f"{PREFIX}{name}": text for name, text in variables.items()})
-    overridden({"training": {"max_steps": 1}}, named, given, told.append)
+    named = {f"{PREFIX}{name}": text for name, text in variables.items()}
+    with_overrides({"training": {"max_steps": 1}}, [], given, named, told.append)
     notes = [line for line in told if line.endswith("; --config has another value, which wins")]
     assert [line.partition(f"by {PREFIX}")[2].partition(";")[0] for line in notes] == overruled
