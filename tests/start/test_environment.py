@@ -34,7 +34,8 @@ def test_a_variable_sets_its_key(variable, text, path, value):
 
 def test_a_section_is_set_before_the_keys_in_it_and_nothing_else_is():
     config = deepcopy(CONFIG)
-    named = {f"{PREFIX}TRAINING__BETA": "0.1", f"{PREFIX}TRAINING": "{max_steps: 3}", "REWARD_ABLATION_WORKER": "1"}
+    named = {f"{PREFIX}TRAINING__BETA": "0.1", f"{PREFIX}TRAINING": "{max_steps: 3}"}
+    named |= {"REWARD_ABLATION_WORKER": "1", "NAME": "not ours"}
     settings = override(config, variables_in(named))
     assert [setting.path for setting in settings] == [("training",), ("training", "beta")]
     assert config["training"] == {"max_steps": 3, "beta": 0.1}

@@ -49,7 +49,10 @@ def text_of(left, *jobs):
     return status_text(status_of(left, *jobs))
 
 
-def test_jobs_beside_training_that_failed(left):
+def test_jobs_beside_training_that_failed(config, tmp_path):
+    config["evaluation"]["metrics"] = {"flat": {"function": "constant"}}
+    config["sft"] = {"data": {"source": "word_problems", "count": 5, "split": "train"}}
+    left = LeftBehind(resolve(config, "study.yaml", tmp_path))
     [dataset] = left.study.datasets
     first, second, third, _ = left.runs
     for run in (first, second):
@@ -61,32 +64,21 @@ def test_jobs_beside_training_that_failed(left):
     left.other_log(f"prepare/evaluation/{dataset}.log", "read 10 problems\n")  # it may be at work
     for run in (first, second, third):
         left.other_log(f"evaluate/{run.name}.log", FAILED)
-    assert [(job.what, job.error, job.log) for job in status_of(left).failed_jobs] == [
-        ("fetch the base model", "error: hub: no network; try again", "results/study/logs/fetch/base.log"),
-        (f"evaluate {first.name}", "ValueError: no", f"results/study/logs/evaluate/{first.name}.log"),
+    for name in ("prepare/sft", "sft/base", f"score/base/{dataset}", f"score/{second.name}/{dataset}"):
+        left.other_log(f"{name}.log", FAILED)
+    left.made(f"{left.study.scores_folder}/base/{dataset}.parquet", "scores")
+    failed = [job.what for job in status_of(left).failed_jobs]
+    assert failed == [
+        "fetch the base model",
+        "prepare the demonstrations",
+        "learn the demonstrations",
+        f"evaluate {first.name}",
+        f"score the answers of {second.name} to {dataset}",
     ]
     lines = ["failed: fetch the base model", "    error: hub: no network; try again"]
     assert "\n".join([*lines, "    log: results/study/logs/fetch/base.log"]) in text_of(left)
-    left.made(left.study.model_file, "{}")
-    assert [job.what for job in status_of(left).failed_jobs] == [f"evaluate {first.name}"]
-
-
-def test_failed_scorings_and_a_failed_supervised_start_are_told(config, tmp_path):
-    config["evaluation"]["metrics"] = {"flat": {"function": "constant"}}
-    config["sft"] = {"data": {"source": "word_problems", "count": 5, "split": "train"}}
-    left = LeftBehind(resolve(config, "study.yaml", tmp_path))
-    [dataset] = left.study.datasets
-    first, second, *_ = left.runs
-    left.finish(first, attempt(1))
-    scorings = [f"score/{model}/{dataset}" for model in ("base", first.name, second.name)]
-    for name in ("prepare/sft", "sft/base", *scorings):
-        left.other_log(f"{name}.log", FAILED)
-    left.made(f"{left.study.scores_folder}/base/{dataset}.parquet", "scores")
-    assert [job.what for job in status_of(left).failed_jobs] == [
-        "prepare the demonstrations",
-        "learn the demonstrations",
-        f"score the answers of {first.name} to {dataset}",
-    ]
+    left.made(left.study.fetched_file, "{}")
+    assert [job.what for job in status_of(left).failed_jobs] == failed[1:]
 
 
 def test_no_slurm_is_not_told_and_one_that_does_not_answer_is(left, tmp_path, monkeypatch):
