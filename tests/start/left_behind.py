@@ -7,10 +7,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from reward_ablation.study.core_digest import command_modules, training_modules
+from reward_ablation.start.decide import PresentInputs
+from reward_ablation.study.core_digest import command_modules, deciding_digest, training_modules
 from reward_ablation.study.heartbeat import FILE as HEARTBEAT
 from reward_ablation.study.heartbeat import STOPPED, TRAINING, Heartbeat
-from reward_ablation.study.run_folder import LOCK, OWNER, RECORD, SEAL, WORK
+from reward_ablation.study.run_folder import LOCK, OWNER, RECORD, SEAL, WORK, record_divergence
 from reward_ablation.study.study import Run, Study
 from reward_ablation.system.files import sha256, write_json
 
@@ -107,9 +108,40 @@ class LeftBehind:
         if checkpoint:
             write_json({}, work / f"checkpoint-{checkpoint}" / SEAL)
 
-    def answer(self, model: str, dataset: str) -> None:
-        """Answers with their record; `dataset` ends with `.steps` for those of the models that a run kept."""
-        path = self.root / self.study.answers_folder / model / f"{dataset}.parquet"
+    def diverge(self, run: Run, **changes: Any) -> Path:
+        """A run that diverged at step 2; gives the run's folder."""
+        made = {"seed": run.seed, "spec": run.arm_spec.content(), "code": run.code, "inputs": {}, **changes}
+        record_divergence(self.folder(run), made, 2, "the loss is nan")
+        return self.folder(run)
+
+    def made(self, file: str, text: str, **record: Any) -> None:
+        """A file with its record beside it."""
+        path = self.root / file
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"answers")
-        write_json({"size": 7, "sha256": sha256(path)}, path.with_name(f"{dataset}.json"))
+        path.write_text(text)
+        write_json({"size": len(text), "sha256": sha256(path), **record}, path.with_suffix(".json"))
+
+    def answer(self, model: str, dataset: str, **record: Any) -> None:
+        """Answers with their record; `dataset` ends with `.steps` for those of the models that a run kept."""
+        self.made(f"{self.study.answers_folder}/{model}/{dataset}.parquet", "answers", **record)
+
+    def finish_all(self) -> None:
+        """A finished study with its one evaluation set: model, data, runs, answers and scores, with their records."""
+        study, [dataset] = self.study, self.study.datasets
+        model = self.root / study.model_file
+        model.parent.mkdir(parents=True)
+        (model.parent / "config.json").write_text("{}")
+        write_json({"files": {"config.json": {"size": 2, "sha256": sha256(model.parent / "config.json")}}}, model)
+        code, [exam] = deciding_digest("data"), study.evaluation_files
+        self.made(exam, "exam", code=code)
+        self.made(study.problems_file, "problems", code=code, apart_from=[sha256(self.root / exam)])
+        present = PresentInputs(study)
+        for name in ("base", *study.runs):
+            inputs = {"problems": present.evaluation_sets[dataset], "model": present.inputs["model"]}
+            if name != "base":
+                self.finish_whole(study.runs[name], attempt(1800), gpu_hours=1.25)
+                inputs["run"] = sha256(self.root / "runs" / name / RECORD)
+            for kind in ("", ".steps") if name in study.keeping_runs else ("",):
+                self.answer(name, f"{dataset}{kind}", code=deciding_digest("evaluation"), inputs=inputs)
+        for scores in study.scores:
+            self.made(scores, "scores", code=study.scoring.code)

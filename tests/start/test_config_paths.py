@@ -49,8 +49,8 @@ def folder(tmp_path, monkeypatch):
     return studies
 
 
-def respelled(config, folder, told=None):
-    from_working_folder(config, folder / "study.yaml", ([] if told is None else told).append)
+def respelled(config, folder):
+    from_working_folder(config, folder / "study.yaml", print)
     return config
 
 
@@ -63,35 +63,24 @@ def test_paths_start_from_the_folder_of_the_config(folder, tmp_path):
         "parameters": {"words": "studies/words.txt", "limit": 2},
     }
     assert config["evaluation"]["metrics"]["own"]["parameters"]["words"] == "studies/words.txt"
-    assert config["components"]["correctness"] == CONFIG["components"]["correctness"]
     resolve(config, "studies/study.yaml", tmp_path)
 
 
-def test_methods_of_combination_are_found(folder):
-    own, here = "mine.py:combined", "studies/mine.py:combined"
-    for given, found in ((own, here), ({"method": own}, {"method": here}), ("pcgrad", "pcgrad")):
-        config = written()
-        config["arms"]["arms"]["b"]["combine"] = given
-        assert respelled(config, folder)["arms"]["arms"]["b"]["combine"] == found
-
-
-@pytest.mark.parametrize("name", ["columns", "parameters"])
-def test_data_sets_and_arms_may_be_named_as_keys_are(folder, name):
+def test_data_sets_and_arms_may_be_named_as_keys_are(folder):
     config = written()
-    config["data"]["evaluation"][name] = {"source": "file", "path": "../exam.jsonl", "columns": {"path": "question"}}
-    config["arms"]["arms"][name] = {"weights": {"correctness": 1}, "combine": "mine.py:combined"}
-    config["arms"]["extra"] = {name: {"combine": {"method": "mine.py:combined"}}}
+    exam = {"source": "file", "path": "../exam.jsonl", "columns": {"path": "question"}}  # which names no file
+    config["data"]["evaluation"]["columns"] = exam
+    config["arms"]["arms"]["parameters"] = {"weights": {"correctness": 1}, "combine": "mine.py:combined"}
+    config["arms"]["arms"]["b"]["combine"] = "pcgrad"
+    config["arms"]["extra"] = {"columns": {"combine": {"method": "mine.py:combined"}}}
     found = respelled(config, folder)
-    assert found["data"]["evaluation"][name]["path"] == "exam.jsonl"
-    assert found["data"]["evaluation"][name]["columns"] == {"path": "question"}
-    assert found["arms"]["arms"][name]["combine"] == "studies/mine.py:combined"
-    assert found["arms"]["extra"][name]["combine"]["method"] == "studies/mine.py:combined"
+    assert found["data"]["evaluation"]["columns"] == {**exam, "path": "exam.jsonl"}
+    assert found["arms"]["arms"]["b"]["combine"] == "pcgrad"
+    assert found["arms"]["arms"]["parameters"]["combine"] == "studies/mine.py:combined"
+    assert found["arms"]["extra"]["columns"]["combine"]["method"] == "studies/mine.py:combined"
 
 
 def test_nothing_is_spelled_anew_beside_the_config_and_of_absolute_paths(folder, tmp_path):
-    config = written()
-    config["data"]["train"]["columns"] = {"path": "question"}  # which names no file
-    assert respelled(copy.deepcopy(config), folder)["data"]["train"]["columns"] == {"path": "question"}
     config = written()
     from_working_folder(config, tmp_path / "study.yaml", print)
     assert config == written()
@@ -111,8 +100,10 @@ def test_the_meaning_of_earlier_versions_is_an_error_that_says_what_to_write(fol
 
 def test_a_path_that_could_mean_two_files_is_told(folder, tmp_path):
     (tmp_path / "train.jsonl").write_text(ROWS)
-    told: list[str] = []
-    assert respelled(written(), folder, told)["data"]["train"]["path"] == "studies/train.jsonl"
+    told = []
+    config = written()
+    from_working_folder(config, folder / "study.yaml", told.append)
+    assert config["data"]["train"]["path"] == "studies/train.jsonl"
     [line] = told
     assert line.startswith("warning: data.train.path: train.jsonl is in two folders; that beside ")
 
@@ -130,8 +121,7 @@ def test_a_further_file_changes_a_parameter_of_a_function_that_it_does_not_name(
 
 
 def test_a_folder_behind_a_link_is_followed(folder, tmp_path):
-    (tmp_path / "deep").mkdir()
-    (tmp_path / "deep" / "studies").mkdir()
+    (tmp_path / "deep" / "studies").mkdir(parents=True)
     (tmp_path / "deep" / "train.jsonl").write_text(ROWS)
     (tmp_path / "link").symlink_to(tmp_path / "deep" / "studies")
     config = {"data": {"train": {"source": "file", "path": "../train.jsonl"}}}

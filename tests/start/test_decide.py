@@ -9,49 +9,8 @@ import pytest
 
 from reward_ablation.start.decide import CODE_CHANGED, PUT_BACK, Decisions, differences
 from reward_ablation.start.status import read_status
-from reward_ablation.study.core_digest import deciding_digest
-from reward_ablation.study.resolve import resolve
 from reward_ablation.study.run_folder import HIDDEN_RECORD, RECORD
-from reward_ablation.system.files import sha256, write_json
-
-from .left_behind import LeftBehind
-
-MADE = ("data/evaluation/{dataset}.parquet", "{model}", "{problems}")
-
-
-@pytest.fixture
-def left(config, tmp_path):
-    """A finished study with a metric of its own: models, data, four runs, five files of answers, and their scores."""
-    config["evaluation"]["metrics"] = {"flat": {"function": "constant"}}
-    study = resolve(config, "study.yaml", tmp_path)
-    left = LeftBehind(study)
-    [dataset] = study.datasets
-    for name in MADE:  # records of older versions would name no code
-        file = left.root / name.format(dataset=dataset, model=study.model_file, problems=study.problems_file)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(name)
-        if "data/" in str(file.relative_to(left.root)):
-            write_json(
-                {"code": deciding_digest("data"), "apart_from": [sha256(left.root / MADE[0].format(dataset=dataset))]},
-                file.with_suffix(".json"),
-            )
-    present = Decisions(study).present
-    for run in left.runs:
-        left.finish_whole(run)
-    for model in ("base", *study.runs):
-        answers = left.root / study.answers_folder / model / f"{dataset}.parquet"
-        answers.parent.mkdir(parents=True)
-        answers.write_text("answers")
-        inputs = {"problems": present.evaluation_sets[dataset], "model": present.inputs["model"]}
-        if model != "base":
-            inputs = {**inputs, "run": sha256(left.root / "runs" / model / RECORD)}
-        record = {"code": deciding_digest("evaluation"), "inputs": inputs, "size": answers.stat().st_size}
-        write_json(record, answers.with_suffix(".json"))
-    for scores in study.scores:
-        (left.root / scores).parent.mkdir(parents=True)
-        (left.root / scores).write_text("scores")
-        write_json({"code": study.scoring.code}, (left.root / scores).with_suffix(".json"))
-    return left
+from reward_ablation.system.files import write_json
 
 
 def change(path, **changes):
@@ -71,87 +30,60 @@ def cut(left, pattern):
     first(left, pattern).write_text("cut")
 
 
-def as_stale(left, pattern, **changes):
-    for path in left.root.glob(pattern):
-        change(path, **changes)
+def edit(pattern, **changes):
+    """Change the records of this pattern."""
+
+    def edited(left):
+        for path in left.root.glob(pattern):
+            change(path, **changes)
+
+    return edited
 
 
-def set_aside(left):
-    record = first(left, f"runs/*/seed0/{RECORD}")
-    record.rename(record.with_name(HIDDEN_RECORD))
+def removed(*patterns):
+    return lambda left: [remove(left, pattern) for pattern in patterns]
 
 
+ONE_RUN = f"runs/a-*/seed0/{RECORD}"
+SETS = {"training set", "evaluation set"}
 #: What happened to the files; then the numbers of runs that are trained, of answers and of scores that are made; and
 #: the inputs of runs that are made.
 ROWS = {
     "nothing": (lambda left: None, 0, 0, 0, set()),
-    "all is new": (lambda left: shutil.rmtree(left.root), 4, 5, 5, {"base model", "training set", "evaluation set"}),
-    "a record is broken": (lambda left: first(left, f"runs/*/*/{RECORD}").write_text("{"), 1, 1, 1, set()),
-    "a run is of other code": (lambda left: change(first(left, f"runs/*/*/{RECORD}"), code="old"), 1, 1, 1, set()),
-    "a run's model was deleted": (lambda left: remove(left, "runs/*/seed0/model"), 0, 0, 0, set()),
-    "answers are gone": (lambda left: remove(left, "evaluation/*/a-*/seed0/*.parquet"), 0, 1, 1, set()),
-    "answers are of other code": (lambda left: as_stale(left, "evaluation/*/base/*.json", code="old"), 0, 1, 1, set()),
-    "answers are of an earlier training": (
-        lambda left: as_stale(left, "evaluation/*/a-*/seed0/*.json", inputs={"run": "earlier"}),
-        *(0, 1, 1, set()),
-    ),
+    "all is new": (lambda left: shutil.rmtree(left.root), 4, 5, 5, {"base model", *SETS}),
+    "a record is broken": (lambda left: first(left, ONE_RUN).write_text("{"), 1, 1, 1, set()),
+    "a run's model was deleted": (removed("runs/*/seed0/model"), 0, 0, 0, set()),
+    "answers are gone": (removed("evaluation/*/a-*/seed0/*.parquet"), 0, 1, 1, set()),
+    "answers are of other code": (edit("evaluation/*/base/*.json", code="old"), 0, 1, 1, set()),
     "problems changed": (lambda left: cut(left, "data/evaluation/*.parquet"), 0, 5, 5, {"training set"}),
     "the base model changed": (lambda left: cut(left, "models/*/model.json"), 0, 1, 1, set()),
-    "the base model is gone": (lambda left: remove(left, "models"), 0, 0, 0, {"base model"}),
+    "the base model is gone": (removed("models"), 0, 0, 0, {"base model"}),
     "another base model is to be fetched": (
-        lambda left: (as_stale(left, "evaluation/*/base/*.json", models=["base-00000000"]), remove(left, "models")),
+        lambda left: (edit("evaluation/*/base/*.json", models=["base-00000000"])(left), remove(left, "models")),
         *(0, 1, 1, {"base model"}),
     ),
-    "the training set is gone": (lambda left: remove(left, "data/train-*"), 0, 0, 0, {"training set"}),
-    "other code prepared the training set": (
-        lambda left: as_stale(left, "data/*.json", code="old"),
-        *(0, 0, 0, {"training set"}),
-    ),
-    "other code prepared the evaluation set": (  # with which the training set is compared anew
-        lambda left: as_stale(left, "data/evaluation/*.json", code="old"),
-        *(0, 0, 0, {"training set", "evaluation set"}),
-    ),
-    "the evaluation set is gone": (
-        lambda left: remove(left, "data/evaluation/*.parquet"),
-        *(0, 0, 0, {"training set", "evaluation set"}),
-    ),
-    "the training set was not compared with the evaluation set": (
-        lambda left: as_stale(left, "data/*.json", apart_from=[]),
-        *(0, 0, 0, {"training set"}),
-    ),
-    "data of an older version, without records": (
-        lambda left: remove(left, "data/**/*.json"),
-        0,
-        0,
-        0,
-        set(),
-    ),
-    "scores of an older version, without records": (lambda left: remove(left, "scores/**/*.json"), 0, 0, 5, set()),
-    "a record has other types": (
-        lambda left: change(first(left, f"runs/*/*/{RECORD}"), inputs=[], attempts={}, code="old"),
-        *(1, 1, 1, set()),
-    ),
-    "a record lists a name that is none": (
-        lambda left: change(first(left, f"runs/*/*/{RECORD}"), files={"a\0b": "0" * 64}),
-        *(1, 1, 1, set()),
-    ),
-    "a record of answers has other types": (
-        lambda left: as_stale(left, "evaluation/*/base/*.json", inputs=[]),
-        *(0, 0, 0, set()),
-    ),
-    "scores are gone": (lambda left: remove(left, "scores/*/*"), 0, 0, 5, set()),
-    "scores are of other code": (lambda left: as_stale(left, "scores/*/base/*.json", code="old"), 0, 0, 1, set()),
+    "the training set is gone": (removed("data/train-*"), 0, 0, 0, {"training set"}),
+    "other code prepared the training set": (edit("data/*.json", code="old"), 0, 0, 0, {"training set"}),
+    # With a new evaluation set the training set is compared anew.
+    "other code prepared the evaluation set": (edit("data/evaluation/*.json", code="old"), 0, 0, 0, SETS),
+    "the evaluation set is gone": (removed("data/evaluation/*.parquet"), 0, 0, 0, SETS),
+    "the two sets were not compared": (edit("data/*.json", apart_from=[]), 0, 0, 0, {"training set"}),
+    "an older version, without records": (removed("data/**/*.json", "scores/**/*.json"), 0, 0, 5, set()),
+    "a record has other types": (edit(ONE_RUN, inputs=[], attempts={}, code="old"), 1, 1, 1, set()),
+    "a record lists a name that is none": (edit(ONE_RUN, files={"a\0b": "0" * 64}), 1, 1, 1, set()),
+    "a record of answers has other types": (edit("evaluation/*/base/*.json", inputs=[]), 0, 0, 0, set()),
+    "scores are gone": (removed("scores/*/*"), 0, 0, 5, set()),
+    "scores are of other code": (edit("scores/*/base/*.json", code="old"), 0, 0, 1, set()),
 }
 
 
-@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
-def test_what_happened_to_files_decides_what_is_made(left, row):
-    happened, *numbers, inputs = row
+@pytest.mark.parametrize(("happened", "runs", "answers", "scores", "inputs"), ROWS.values(), ids=ROWS.keys())
+def test_what_happened_to_files_decides_what_is_made(left, happened, runs, answers, scores, inputs):
     happened(left)
     before = {path: path.stat().st_mtime_ns for path in left.root.rglob("*")}
     found = Decisions(left.study)
     trained = [run for run in found.runs.values() if run.trains]
-    assert [len(trained), len(found.evaluations), len(found.scorings)] == numbers
+    assert (len(trained), len(found.evaluations), len(found.scorings)) == (runs, answers, scores)
     assert {name.partition(" test")[0] for name in map(found.inputs.get, found.inputs_to_make)} == inputs
     assert read_status(found, []).evaluated <= 5 - len(found.evaluations)
     assert {path: path.stat().st_mtime_ns for path in left.root.rglob("*")} == before
@@ -159,10 +91,9 @@ def test_what_happened_to_files_decides_what_is_made(left, row):
 
 @pytest.mark.parametrize("broken", [True, False])
 def test_a_record_of_other_code_is_put_back_on_request(left, broken):
-    for path in left.root.glob(f"runs/*/*/{RECORD}"):
-        change(path, code="old")
-    set_aside(left)
-    [record] = [path.with_name(RECORD) for path in left.root.glob(f"runs/*/*/{HIDDEN_RECORD}")]
+    edit(f"runs/*/*/{RECORD}", code="old")(left)
+    record = first(left, f"runs/*/seed0/{RECORD}")
+    record.rename(record.with_name(HIDDEN_RECORD))
     if broken:
         record.write_text("{")
     name = "/".join(record.parts[-3:-1])
@@ -174,28 +105,22 @@ def test_a_record_of_other_code_is_put_back_on_request(left, broken):
     assert Decisions(left.study, code_counts=False).runs[name].trains
 
 
-def test_another_byte_in_a_record_is_no_other_training(left):
+def test_another_byte_in_a_record_and_a_copy_of_a_run_train_nothing(left):
     record = first(left, f"runs/*/seed0/{RECORD}")
     shutil.copy2(record, record.with_name(HIDDEN_RECORD))
     record.write_text(f"{record.read_text()}\n")
+    shutil.copytree(record.parent, record.parent.with_name("seed0.bak"))
     again = Decisions(left.study)
     assert (again.damaged_answers, again.evaluations, again.scorings) == ({}, [], [])
-
-
-def test_a_copy_of_a_run_beside_it_is_no_run(left):
-    run = first(left, "runs/*/seed0")
-    shutil.copytree(run, run.with_name("seed0.bak"))
-    shutil.copytree(run.parent, run.parent.with_name(f"{run.parent.name}.bak"))
-    assert Decisions(left.study).history.records.keys() == left.study.runs.keys()
+    assert again.history.records.keys() == left.study.runs.keys()
 
 
 def test_results_of_other_code_are_kept_on_request_and_damaged_ones_are_not(left):
     for pattern in ("evaluation/*/base/*.json", "data/**/*.json", "scores/**/*.json"):
-        as_stale(left, pattern, code="old")
+        edit(pattern, code="old")(left)
     kept = Decisions(left.study, code_counts=False)
     assert (kept.evaluations, kept.scorings, kept.inputs_to_make) == ([], [], set())
-    for path in left.root.glob(f"runs/*/*/{RECORD}"):
-        change(path, code="old")
+    edit(f"runs/*/*/{RECORD}", code="old")(left)
     kept = Decisions(left.study, code_counts=False)
     assert not any(run.trains for run in kept.runs.values())
     assert {run.why.partition(":")[0].partition(";")[0] for run in kept.runs.values()} == {"training code changed"}
@@ -234,7 +159,6 @@ def changed(path, value):
     [
         ("weights/format", 0.5, "format 0.33 → 0.5"),
         ("weights/new", 1, "new 0 → 1"),
-        ("training/learning_rate", 2e-06, "learning_rate 1e-06 → 2e-06"),
         ("training/beta", 0.1, "beta (default) → 0.1"),
         ("components/format/parameters/format", "boxed", "component format: format hash → boxed"),
         ("components/format/placement", "last_token", "component format: placement all_tokens → last_token"),
@@ -243,8 +167,6 @@ def changed(path, value):
         ("model/revision", "0" * 40, "model: revision 7ae55760 → 00000000"),
         ("data/source/limit", 10, "data: limit none → 10"),
         ("data/source/content", "1" * 64, "the training set changed"),
-        ("data/overlap", "drop", "data: overlap refuse → drop"),
-        ("prompt/chat", False, "prompt: chat true → false"),
         ("prompt/system", "Think. " * 20, "prompt: system none → Think. Think. Think. Think. Think. Thin…"),
         ("lora", {"r": 16}, "lora none → {'r': 16}"),
     ],

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import platform
-import subprocess
-import sys
+import re
+import tomllib
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,16 +15,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from configs import CONFIG, changed
+from configs import changed
 from hub import Hub
 from models.conftest import model_copy, tiny_model  # noqa: F401
 from reward_ablation.cluster.slurm import Node, Partition
+from reward_ablation.config import trl_settings
 from reward_ablation.config.sections.data import REVISIONS
-from reward_ablation.data.word_problems import generate
-from reward_ablation.spec.run import EvaluateSpec
-from reward_ablation.start import full_check as module
+from reward_ablation.start import full_check as before_jobs
 from reward_ablation.start.data_files import sets_of
-from reward_ablation.start.full_check import Work, check_before_training, full_check, remember_settings
+from reward_ablation.start.full_check import (
+    Work,
+    check_before_training,
+    check_training_settings,
+    full_check,
+    remember_settings,
+)
+from reward_ablation.start.model_files import check_settings
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.study import Study
 from reward_ablation.system.errors import StudyError
@@ -88,16 +93,14 @@ def test_all_problems_are_told_at_once_and_no_code_of_the_user_runs(checked, con
     config["launch"] = {"gpus": 4}
     config["data"]["train"] = rows("train.jsonl", GOOD * 2)
     pq.write_table(pa.table({"prompt": ["1 + 1?"], "reward_model": [{"ground_truth": "2"}]}), "columns.parquet")
-    (tmp_path / "text.parquet").write_text("question,answer\n")
     (tmp_path / "empty.jsonl").touch()
-    evaluation = {name: {"source": "file", "path": name} for name in ("empty.jsonl", "text.parquet", "columns.parquet")}
+    evaluation = {name: {"source": "file", "path": name} for name in ("empty.jsonl", "columns.parquet")}
     config["data"]["evaluation"] = {name.partition(".")[0]: source for name, source in evaluation.items()}
     problems, _ = checked()
     expected = [
         "components.format.parameters: the environment variable NO_SUCH_KEY is not set; set it with `export ",
         "launch.gpus: a run takes 4 GPUs and this machine ",
         "data.evaluation.empty: empty.jsonl: is empty; it needs at least one row",
-        "data.evaluation.text: text.parquet: not a Parquet file (",
         "data.evaluation.columns: columns.parquet: no column 'question'; name the file's column with columns: {questio",
         "data.train: train.jsonl: 8 questions occur more than once, first file/train/8 ",
     ]
@@ -111,17 +114,6 @@ def test_a_good_study_has_no_problem_and_its_reward_is_called_last(checked, conf
     problems, told = checked()
     assert (problems, told) == ([], ["reading data.evaluation.test ...", "reading data.train ...", UNMEASURED])
     assert (tmp_path / "called").exists()
-
-
-def test_files_of_different_jobs_may_import_different_files_by_one_name(config, tmp_path):
-    text = "from my_own_helper import {0}\n\ndef f(completions, **columns):\n    return [{0}] * len(completions)\n"
-    for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "mine.py").write_text(text.format(folder))
-        (tmp_path / folder / "my_own_helper.py").write_text(f"{folder} = 1.0\n")
-    config["components"]["of_a"] = {"function": "a/mine.py:f"}
-    config["evaluation"]["metrics"] = {"of_b": {"function": "b/mine.py:f", "range": [0, 1]}}
-    module.check_reward_files(resolve(config, "study.yaml", tmp_path), True, True, print)
 
 
 @pytest.mark.slow
@@ -159,26 +151,17 @@ def test_a_demonstration_without_a_solution_is_told(checked, config, tmp_path):
     assert problem.startswith("sft.data: file/sft/0 has no solution, and the template '{solution}' needs one; ")
 
 
-@pytest.mark.parametrize(
-    ("job", "line"),
-    [
-        ({}, "launch.nodes: a run on 2 nodes must be started by a Slurm job's batch script, and this process is not"),
-        ({"SLURM_JOB_ID": "7", "SLURMD_NODENAME": "n1"}, "launch.nodes: the run needs 2 nodes, and Slurm job 7 has 1"),
-    ],
-)
-def test_several_nodes_outside_a_slurm_job_are_told(checked, config, monkeypatch, job, line):
-    config["launch"] = {"gpus": 0, "processes": 2, "nodes": 2}
+def test_several_nodes_outside_a_slurm_job_are_told(checked, config, monkeypatch):
+    config["launch"] = {"gpus": 2, "nodes": 2}
     for name in ("SLURM_JOB_ID", "SLURMD_NODENAME", "SLURM_JOB_NUM_NODES"):
         monkeypatch.delenv(name, raising=False)
-    for name, value in job.items():
-        monkeypatch.setenv(name, value)
+    line = "launch.nodes: a run on 2 nodes must be started by a Slurm job's batch script, and this process is not"
     assert [problem[: len(line)] for problem in checked(makes=NOTHING)[0]] == [line]
     assert checked(makes=NOTHING, submits=True)[0] == []
+    assert checked(runs=NOTHING, trains=False, evaluates=False, makes=NOTHING)[0] == []
 
 
-def test_prepared_sets_are_not_read_again_and_large_files_are_left_to_their_jobs(
-    checked, config, tmp_path, monkeypatch
-):
+def test_prepared_sets_and_large_files_are_left_to_their_jobs(checked, config, tmp_path, monkeypatch):
     config["data"]["evaluation"]["test"] = config["data"]["train"] = rows("train.jsonl", GOOD)
     study = resolve(config, "study.yaml", tmp_path)
     assert checked(makes=NOTHING) == ([], [])
@@ -195,12 +178,6 @@ def test_a_generation_takes_no_more_problems_than_there_are(checked, config):
     assert [problem[: len(line)] for problem in checked()[0]] == [line]
 
 
-def test_jobs_of_a_cluster_need_no_gpu_here(checked, config):
-    config["launch"] = {"gpus": 2}
-    assert checked(submits=True, makes=NOTHING)[0] == []
-    assert checked(runs=NOTHING, trains=False, evaluates=False, makes=NOTHING)[0] == []
-
-
 def test_what_this_machine_cannot_do_is_told(checked, config, tmp_path):
     config["evaluation"]["backend"] = "vllm"
     study = resolve(config, "study.yaml", tmp_path)
@@ -213,28 +190,25 @@ def test_what_this_machine_cannot_do_is_told(checked, config, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("hours", "bundle", "resources", "line"),
+    ("hours", "bundle", "line"),
     [
-        (0, "", {}, "{site}: No such file or directory; put a site file there or set --slurm-study-site"),
-        (48, "", {}, "{site}: evaluate: asks for 48 hours; partition gpu gives a job at most 24 hours"),
-        (13, "bundle: run", {}, "{site}: train + evaluate (bundle: run): asks for 26 hours; partition gpu gives"),
-        (13, "bundle: run", {"runtime": "2d"}, "{site}: train + evaluate (bundle: run): asks for 61 hours; "),
+        (13, "bundle: run", "train + evaluate (bundle: run): asks for 61 hours; partition gpu gives a job at most 24 "),
+        (48, "", "evaluate: asks for 48 hours; partition gpu gives a job at most 24 hours"),
     ],
 )
 def test_a_cluster_that_would_never_run_the_jobs_is_a_problem(
-    checked, config, tmp_path, monkeypatch, hours, bundle, resources, line
+    checked, config, tmp_path, monkeypatch, hours, bundle, line
 ):
-    config["launch"] = {"gpus": 2, "resources": resources}
+    config["launch"] = {"gpus": 2, "resources": {"runtime": "2d" if bundle else "1h"}}
     site = tmp_path / "site.yaml"
-    if hours:
-        asked = f"{{hours: {hours}, mem_gb: 1}}"
-        site.write_text(f"{bundle}\ntrain: {asked}\nevaluate: {asked}\n")
+    asked = f"{{hours: {hours}, mem_gb: 1}}"
+    site.write_text(f"{bundle}\ntrain: {asked}\nevaluate: {asked}\n")
     nodes = [Node("g1", 32, 128_000, {"h200": 4})]
     offered = {"gpu": Partition("gpu", default=True, up=True, max_minutes=1440, nodes=nodes)}
     monkeypatch.setattr("reward_ablation.cluster.slurm.partitions", lambda: offered)  # else `sinfo` is asked
     monkeypatch.setattr("reward_ablation.cluster.preflight.run_slurm_command", lambda *command: "")
     [problem] = checked(submits=True, site=site, makes=NOTHING)[0]
-    assert problem.startswith(line.format(site=site))
+    assert problem.startswith(f"{site}: {line}")
 
 
 def test_offline_says_what_is_left_out(checked, config):
@@ -244,28 +218,15 @@ def test_offline_says_what_is_left_out(checked, config):
     assert "model: not checked whether the hub can be reached: offline" in told
 
 
-#: Checks configs in a process of its own, as a command does: libraries read the environment when they are imported.
-CHECK = """
-import json, sys
-from pathlib import Path
-import reward_ablation.start.model_files
-from reward_ablation.start.full_check import full_check, remember_settings
-from reward_ablation.study.resolve import resolve
-from start.test_full_check import works
-
-told = []
-for config in json.loads(sys.argv[1]):
-    study = resolve(config, "study.yaml", Path.cwd())
-    remember_settings(study, study.results)
-    told.append(full_check(study, works(study, makes=frozenset([study.fetched_file, study.problems_file])), str))
-print(json.dumps(told))
-"""
-
-
 @pytest.mark.slow
-def test_what_the_hub_does_not_give_is_told(tmp_path):
+def test_what_the_hub_does_not_give_is_told(checked, config, monkeypatch, imported):
     weights, gsm8k = {"config.json": b"{}", "model.safetensors": b""}, {"source": "gsm8k", "split": "train"}
+    constants = "huggingface_hub.constants"
+    monkeypatch.setattr(f"{constants}.HF_HUB_OFFLINE", False)
     with Hub() as hub:
+        monkeypatch.setattr(f"{constants}.ENDPOINT", hub.url)
+        path = "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(f"{constants}.HUGGINGFACE_CO_URL_TEMPLATE", hub.url + path)
         commits = {
             "some/modle": "0" * 40,
             "some/model": hub.add("models", "some/model", weights),
@@ -275,16 +236,10 @@ def test_what_the_hub_does_not_give_is_told(tmp_path):
         hub.add("datasets", "openai/gsm8k", {})
         models = [{"source": "hub", "id": name, "revision": commit} for name, commit in commits.items()]
         models.append({**models[1], "revision": "0" * 40})
-        sets = [gsm8k, {**gsm8k, "source": "math"}, *[CONFIG["data"]["train"]] * 3]
-        configs = [
-            {**CONFIG, "launch": {"gpus": 0}, "model": model, "data": {**CONFIG["data"], "train": train}}
-            for model, train in zip(models, sets, strict=True)
-        ]
-        path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-        environment = {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path), "PYTHONPATH": path}
-        command = [sys.executable, "-c", CHECK, json.dumps(configs)]
-        result = subprocess.run(command, cwd=tmp_path, env=os.environ | environment, capture_output=True, text=True)
-    told = [problem for problems in json.loads(result.stdout or result.stderr) for problem in problems]
+        sets = [gsm8k, {**gsm8k, "source": "math"}, *[config["data"]["train"]] * 3]
+        told = []
+        for config["model"], config["data"]["train"] in zip(models, sets, strict=True):
+            told += checked()[0]
     expected = [
         "model: some/modle: no such repository, or a private one; check ",
         "data.train: openai/gsm8k: has no revision cc7b047b",
@@ -308,9 +263,7 @@ def test_without_a_hub_only_what_is_cached_can_be_had(tmp_path, monkeypatch, imp
     with monkeypatch.context() as online:
         online.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
         online.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
-        with pytest.raises(
-            StudyError, match=r"^openai/gsm8k: the hub cannot be reached.* or give a local copy with path"
-        ):
+        with pytest.raises(StudyError, match=r"^openai/gsm8k: the hub cannot be reached.* or give a local copy with p"):
             ask_for_data("gsm8k", REVISIONS["gsm8k"])
     (tmp_path / "openai___gsm8k" / "main" / "0.0.0" / REVISIONS["gsm8k"]).mkdir(parents=True)
     ask_for_data("gsm8k", REVISIONS["gsm8k"])
@@ -333,21 +286,6 @@ def test_a_folder_that_is_no_model_is_refused(checked, config, tmp_path):
 
 
 @pytest.mark.slow
-def test_evaluation_prompts_are_refused_in_the_words_of_the_job(checked, config, tmp_path, local):
-    import pandas as pd  # here and below, because most tests need neither it nor torch
-
-    from reward_ablation.evaluation.evaluate import Evaluator
-
-    changed(config, "evaluation/max_new_tokens", 32768)
-    [problem] = checked()[0]
-    spec = EvaluateSpec.parse(resolve(config, "study.yaml", tmp_path).evaluation_spec)
-    questions = pd.DataFrame(generate(10, 0, "test")).assign(id=[str(number) for number in range(10)])
-    with pytest.raises(StudyError) as error:
-        Evaluator(spec, None, {"test": questions}).answers(local, "test")
-    assert str(error.value) == problem
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "value", "line"),
     [
@@ -358,42 +296,27 @@ def test_evaluation_prompts_are_refused_in_the_words_of_the_job(checked, config,
             "training.max_completion_length: 10 of 10 prompts do not fit into the model's context of 32768 tokens with "
             "a completion of 32768; the longest prompt has ",
         ),
+        (
+            "evaluation/max_new_tokens",
+            32768,
+            "evaluation.max_new_tokens: test: 10 of 10 prompts do not fit into the model's context of 32768 tokens",
+        ),
         ("lora", {"target_modules": ["q_proj", "v_prj"]}, "lora.target_modules: v_prj: the model has no such layer; "),
-        ("lora", {"target_modules": ["q_proj", "v_proj"]}, None),
     ],
 )
 def test_what_a_model_cannot_do_is_told_before_any_job(checked, config, local, path, value, line):
     changed(config, path, value)
-    assert [problem[: len(line or "")] for problem in checked()[0]] == [line] * (line is not None)
+    assert [problem[: len(line)] for problem in checked()[0]] == [line]
     if path == "lora":
         assert checked(trains=False)[0] == []
-
-
-def test_the_module_imports_neither_torch_nor_snakemake():
-    heavy = {"torch", "snakemake", "pandas", "pyarrow"}
-    code = f"import sys, {module.__name__}; print({heavy} & {{*sys.modules}})"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
-
-
-def test_prompts_are_measured_for_the_longest_completions_also_where_no_length_is_set(config, tmp_path, monkeypatch):
-    """TRL's own length is 512."""
-    asked = []
-    monkeypatch.setattr(module, "_in_a_fork", lambda *arguments: asked.append(arguments))
-    config["arms"]["arms"]["a"]["training"] = {"max_completion_length": 64}
-    config["training"].pop("max_completion_length", None)
-    study = resolve(config, "study.yaml", tmp_path)
-    (study.results / study.fetched_file).parent.mkdir(parents=True)
-    made = frozenset([study.problems_file])
-    module._check_prompts(study, works(study, makes=made), [*study.runs.values()], {"data.train": tmp_path}, print)
-    assert "max_completion_length" not in json.loads(asked[0][3])["training"]
+        value["target_modules"].remove("v_prj")
+        assert checked()[0] == []
 
 
 HARDWARE = {"machine": "x86_64", "cpus": 2, "gpus": [], "processes": 1}
-ALL_ALIKE = [{}, {}, {}, {}]
 OLD_NUMPY = {"packages": {"numpy": "1.0"}}
 OTHER_GPU = {"hardware": {"gpus": ["NVIDIA A100"]}}
 OLD_CODE = {"code": "0" * 16}
-RESCORED = [{"record": {"rescored": {"components": names}}} for names in (["format"], [])]
 
 
 @pytest.fixture
@@ -409,28 +332,20 @@ def start(config, tmp_path):
             attempt = {"from_step": 0, "to_step": 3, "packages": packages, "hardware": hardware}
             folder = tmp_path / study.config.root / "runs" / name
             folder.mkdir(parents=True, exist_ok=True)
-            record = {"code": changes.get("code", run.code), "attempts": [attempt], **changes.get("record", {})}
+            record = {"code": changes.get("code", run.code), "attempts": [attempt]}
             (folder / "run.json").write_text(json.dumps(record))
         check_before_training(study, **options)
 
     return check
 
 
-@pytest.mark.parametrize(
-    ("finished", "refuse"),
-    [
-        ([], True),
-        ([{}, {}], True),
-        (ALL_ALIKE, True),
-        ([OLD_NUMPY] * 4, True),  # all are there, and alike
-        (RESCORED, True),
-        ([OLD_CODE | OLD_NUMPY, {}], True),  # trained again, so that it does not count
-        ([{}, OLD_NUMPY], False),
-        ([{}, OTHER_GPU], False),
-    ],
-)
-def test_runs_that_are_alike_pass_and_others_where_nothing_is_to_be_refused(start, finished, refuse):
-    start(*finished, refuse=refuse)
+def test_runs_that_are_alike_pass_and_others_where_nothing_is_to_be_refused(start, config, tmp_path):
+    start({}, {})
+    start(*[OLD_NUMPY] * 4)  # all are there, and alike
+    start(OLD_CODE | OLD_NUMPY, {}, {}, {})  # trained again, so that it does not count
+    _, second, *_ = resolve(config, "config.yaml", tmp_path).runs
+    start({}, OTHER_GPU, to_make={second})  # such as a damaged run, or one of other inputs
+    start({}, OTHER_GPU, refuse=False)
 
 
 @pytest.mark.parametrize(
@@ -450,13 +365,89 @@ def test_runs_that_differ_are_refused(start, finished, options, line):
 def test_a_control_beside_finished_runs_is_of_the_same_code(start, config):
     config["components"]["random"] = {"function": "random", "scored": "where_trained"}
     config["arms"]["arms"]["noise"] = {"weights": {"random": 1}}
-    start(*ALL_ALIKE)  # the control is to be trained
-    start(*ALL_ALIKE, {}, {})  # it is trained, too
+    alike = [{}] * 4
+    start(*alike)  # the control is to be trained
+    start(*alike, {}, {})  # it is trained, too
     with pytest.raises(StudyError, match="code is"):
-        start(*ALL_ALIKE, OLD_CODE, {}, code_counts=False)
+        start(*alike, OLD_CODE, {}, code_counts=False)
 
 
-def test_a_finished_run_that_is_trained_again_does_not_count(start, config, tmp_path):
-    """Such as a damaged run, or one of other inputs."""
-    _, second, *_ = resolve(config, "config.yaml", tmp_path).runs
-    start({}, OTHER_GPU, {}, {}, to_make={second})
+@pytest.mark.slow
+def test_what_has_passed_is_not_checked_again(config, tmp_path, monkeypatch):
+    started = []
+
+    def check():
+        before = len(started)
+        study = resolve(config, "study.yaml", tmp_path)
+        check_training_settings(study, tmp_path / "results", started.append)
+        remember_settings(study, tmp_path / "results")
+        return len(started) - before
+
+    assert check() == 1
+    assert check() == 0
+    config["training"]["num_generations"] = 7  # does not divide the batch
+    with pytest.raises(StudyError, match="num_generations"):
+        check()
+    del config["training"]["num_generations"]
+    config["seeds"] = [3]
+    config["components"]["format"]["parameters"]["format"] = "boxed"
+    assert check() == 0
+    monkeypatch.setattr(before_jobs, "installed", lambda: {"trl": "9.9"})
+    assert check() == 1
+
+
+def test_another_trl_is_refused_at_the_start_and_in_each_job(config, tmp_path, monkeypatch):
+    from reward_ablation.sft import __main__ as sft
+    from reward_ablation.training import __main__ as training
+
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert f"trl=={trl_settings.TRL}" in project["dependencies"]
+    monkeypatch.setattr(trl_settings, "version", lambda package: "1.16.1")
+    refused = "^trl: version 1.16.1 is installed, and this workflow needs 1.16.0.*pip install trl==1.16"
+    starts = [
+        lambda: check_training_settings(resolve(config, "study.yaml", tmp_path), tmp_path, print),
+        lambda: training.train(None, nodes=1),
+        lambda: sft.main(["--spec", "{}", *(f"--{name}={tmp_path}" for name in ("model", "problems", "output"))]),
+    ]
+    for start in starts:
+        with pytest.raises(StudyError, match=refused):
+            start()
+
+
+@pytest.mark.parametrize(
+    ("settings", "gpus"),
+    [
+        ({"num_generations": 8, "per_device_train_batch_size": 2}, 4),  # 8 completions over 4 processes
+        ({"tf32": True, "bf16": True}, 1),  # the machine that submits jobs may have no GPU
+        # As a spec writes 2.0, 1.5 and 0.0; whole numbers were refused in the job.
+        ({"temperature": 2, "repetition_penalty": 2, "adam_beta1": 0, "optim": "adamw_torch"}, 0),
+        ({"optim": "sgd", "optim_target_modules": "all-linear", "dataloader_num_workers": 2}, 1),
+        ({"top_k": 50, "top_p": 1, "min_p": 0.1, "generation_kwargs": {"min_new_tokens": 5}}, 0),
+    ],
+)
+def test_accepted(settings, gpus):
+    check_settings([json.dumps({"training": settings, "layout": {"gpus": gpus}})])
+
+
+@pytest.mark.parametrize(
+    ("settings", "gpus", "message"),
+    [
+        ({"num_generations": 8, "per_device_train_batch_size": 2}, 1, "must be divisible by num_generations (8)"),
+        ({"report_to": "trackio"}, 0, "training: report_to: refused by the trainer: TrackioCallback requires trackio"),
+        ({"optim": "paged_adamw_8bit"}, 1, "training: optim and its settings: refused by the trainer: You need"),
+        ({"lr_scheduler_type": "warmup_stable_decay"}, 0, "training: lr_scheduler_type and lr_scheduler_kwargs: "),
+        ({"gradient_checkpointing_kwargs": {"use_reentrat": True}}, 1, "training: gradient_checkpointing_kwargs: "),
+        ({"dataloader_persistent_workers": True}, 0, "training: dataloader settings: refused by the trainer: "),
+        ({"use_liger_kernel": True}, 1, "training: use_liger_kernel: the package is not installed; pip install"),
+        ({"cache_implementation": "statc"}, 0, "training: sampling settings: refused by the trainer: Invalid"),
+        ({"deepspeed": "no_such_file.json"}, 1, "training: TRL's GRPOConfig refuses these settings: "),
+    ],
+)
+def test_refused(settings, gpus, message):
+    with pytest.raises(StudyError, match=re.escape(message)):
+        check_settings([json.dumps({"training": settings, "layout": {"gpus": gpus}})])
+
+
+def test_settings_of_the_supervised_start_are_tried_too():
+    with pytest.raises(StudyError, match=r"^sft\.training: optim and its settings: refused by the trainer: You need"):
+        check_settings([json.dumps({"sft": {"optim": "paged_adamw_8bit"}, "gpus": 1})])

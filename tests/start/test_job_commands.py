@@ -30,45 +30,24 @@ def test_the_programs_of_the_environment_come_first_whatever_its_folder_is_calle
     ("words", "told"),
     [
         (
-            ["--configfile", "my.yaml", "plan"],
-            "plan: is not a config file, but --configfile takes all words up to the next option as files; type: "
-            "snakemake plan --configfile my.yaml",
-        ),
-        (
             ["-c", "2", "--configfiles", "my.yaml", "more.yaml", "all.pdf"],
-            "type: snakemake all.pdf --configfiles my.yaml m",
+            "all.pdf: is not a config file, but --configfiles takes all words up to the next option as files; type: "
+            "snakemake all.pdf --configfiles my.yaml m",
         ),
         (["--configfile=mine.yaml", "plan"], "--configfile mine.yaml: no such file; name a config, such as "),
         (["--configf", "my.yaml", "plan"], "type: snakemake plan --configf my.yaml"),  # Snakemake takes beginnings
-        (["--configfile", "folder.yaml"], "--configfile folder.yaml: no such file"),
     ],
 )
 def test_a_target_behind_configfile_is_told_where_it_belongs(words, told, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for file in ("my.yaml", "more.yaml", "all.pdf"):  # a figure that an earlier start has made is no config either
         (tmp_path / file).write_text("")
-    (tmp_path / "folder.yaml").mkdir()
     with pytest.raises(StudyError) as error:
         check_config_files(["/bin/snakemake", *words])
     assert told in str(error.value)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["plan", "--configfile", "my.yaml"],
-        ["--configfile", "my.yaml", "--", "plan"],
-        ["--configfile", "my.yaml", "more.yaml", "-n"],
-        ["--configfile", "pipe.yaml"],
-        [],
-    ],
-)
-def test_other_command_lines_are_fine(words, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for file in ("my.yaml", "more.yaml"):
-        (tmp_path / file).write_text("")
     os.mkfifo(tmp_path / "pipe.yaml")  # left for Snakemake to read
-    check_config_files(["snakemake", *words])
+    for fine in (["plan", "--configfile", "my.yaml", "more.yaml", "-n"], ["--configfile", "pipe.yaml"]):
+        check_config_files(["snakemake", *fine])
 
 
 def shown(**fields):
@@ -77,26 +56,18 @@ def shown(**fields):
     return record
 
 
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        (["--config", "name=x", "a={k: 1, k: 2}"], "a: line 1: key 'k' occurs twice"),
-        (["--config=a={k: 1, k: 2}"], "a: line 1: key 'k' occurs twice"),
-        (["-C", "a={k: 1, k: 2}"], "a: line 1: key 'k' occurs twice"),
-        (["-Cseeds=[0]", "--config", "seeds=[1]"], "seeds: is given twice"),
-    ],
-)
-def test_a_key_that_the_command_line_gives_twice_is_refused(words, line):
-    with pytest.raises(StudyError, match=f"^--config {line}"):
-        check_config_files(["snakemake", "plan", *words])
-
-
-@pytest.mark.parametrize("option", ["--profile", "--workflow-profile"])
-def test_a_key_twice_in_a_profile_is_refused(tmp_path, option):
+def test_a_key_that_the_command_line_or_a_profile_gives_twice_is_refused(tmp_path):
     (tmp_path / "config.yaml").write_text("cores: 1\nconfig:\n  seeds: 1\n  seeds: 2\n")
-    for words in ([option, str(tmp_path)], [f"{option}={tmp_path}"]):
-        with pytest.raises(StudyError, match=r"config.yaml: line 4: key 'seeds' occurs twice, first in line 3"):
-            check_config_files(["snakemake", *words])
+    in_profile = f"{tmp_path}/config.yaml: line 4: key 'seeds' occurs twice, first in line 3"
+    for words, line in (
+        (["--config", "name=x", "a={k: 1, k: 2}"], "--config a: line 1: key 'k' occurs twice"),
+        (["--config=a={k: 1, k: 2}"], "--config a: line 1: key 'k' occurs twice"),
+        (["-Cseeds=[0]", "--config", "seeds=[1]"], "--config seeds: is given twice"),
+        (["--profile", str(tmp_path)], in_profile),
+        ([f"--workflow-profile={tmp_path}"], in_profile),
+    ):
+        with pytest.raises(StudyError, match=f"^{line}"):
+            check_config_files(["snakemake", "plan", *words])
 
 
 def test_of_a_failed_jobs_command_the_beginnings_of_long_arguments_are_shown():
@@ -108,19 +79,15 @@ def test_of_a_failed_jobs_command_the_beginnings_of_long_arguments_are_shown():
     assert len(told) < 300
     assert shown(event=LogEvent.SHELLCMD, shellcmd=command).shellcmd == command  # asked for with -p
     assert shown(event=LogEvent.JOB_ERROR, shellcmd="exec 'a b'").shellcmd == "exec 'a b'"
-    told = shown(msg=f"CalledProcessError in file x, line 1:\nCommand '{command}' returned non-zero exit status 1.").msg
-    assert told == "CalledProcessError in file x, line 1:\nThe command returned non-zero exit status 1."
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
         ("Command 'a' died with <Signals.SIGKILL: 9>.", "The command died with <Signals.SIGKILL: 9>."),
-        ("a Command '' returned non-zero exit status 1.", "a The command returned non-zero exit status 1."),
         # The command itself has the words of its end, and of its beginning.
         ("Command 'b' died with Command 'c' returned non-zero exit status 2.", "The command returned non-zero exit"),
         ("' died with Command 'a", "' died with Command 'a"),
-        ("Command ' died with", "Command ' died with"),
         ("Command '" * 200_000, "Command '" * 200_000),  # minutes where the time grows as the square
     ],
 )

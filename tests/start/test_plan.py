@@ -1,15 +1,23 @@
-"""The plan: which runs will train, the reasons in words, and the hours, from runs on disk."""
+"""The plan: which runs train and are evaluated, the reasons in words, and the hours, from runs on disk."""
+
+from __future__ import annotations
 
 import copy
 import json
 
 import pytest
 
-from reward_ablation.start.decide import Decisions
-from reward_ablation.start.plan import plan_of, plan_text, seeds, summary
-from reward_ablation.study.core_digest import command_modules, training_modules
+from reward_ablation.start.decide import Decisions, with_diverged
+from reward_ablation.start.estimates import BASE, FINAL, KEPT, evaluation_of
+from reward_ablation.start.plan import plan_of, plan_text, summary
+from reward_ablation.start.status import State, read_status, status_text
+from reward_ablation.study.core_digest import command_modules
 from reward_ablation.study.resolve import resolve
+from reward_ablation.study.run_folder import DIVERGED
+from reward_ablation.system.files import write_json
 from reward_ablation.system.locks import take
+
+from .left_behind import LeftBehind, attempt
 
 QUESTION = "primary question: accuracy_strict on test (greedy): b against a"
 
@@ -19,23 +27,15 @@ def plan_for(config, root, **kept):
     return plan_of(Decisions(study, **kept), evaluations=(), scorings=0)
 
 
-def finish(config, root, *names, seconds=20.0, name="run.json", **changes):
-    """Write the records of these arms' runs, as training does."""
-    study = resolve(config, "study.yaml", root)
-    for run in study.runs.values():
+def finish(config, root, *names, seconds=20.0, **changes):
+    """Write the records of these arms' runs, of ten steps in two attempts."""
+    left = LeftBehind(resolve(config, "study.yaml", root))
+    ends = ((0, 4, 0.4 * seconds), (4, 10, 0.6 * seconds))
+    attempts = [dict(zip(("from_step", "to_step", "wall_seconds"), each, strict=True)) for each in ends]
+    for run in left.runs:
         if run.arm in names:
-            spec = {key: value for key, value in json.loads(run.spec).items() if key != "seed"}
-            attempts = [
-                {"from_step": 0, "to_step": 4, "wall_seconds": 0.4 * seconds},
-                {"from_step": 4, "to_step": 10, "wall_seconds": 0.6 * seconds},
-            ]
-            record = {"spec": spec, "seed": run.seed, "code": run.code}
-            record["modules"] = training_modules(run.arm_spec.functions)
-            folder = root / study.config.root / "runs" / run.name
-            folder.mkdir(parents=True, exist_ok=True)
-            text = json.dumps({**record, "inputs": {}, "steps": 10, "attempts": attempts, **changes})
-            (folder / name).write_text(text)
-    return study
+            left.finish(run, *attempts, **{"steps": 10, **changes})
+    return left.study
 
 
 @pytest.fixture
@@ -44,37 +44,22 @@ def config(config):
     return config
 
 
-def test_before_anything_was_trained(config, tmp_path):
-    assert plan_text(plan_for(config, tmp_path)).splitlines() == [
-        "study study: 4 of 4 runs to train",
-        "",
-        "train, 4 runs: not trained yet",
-        f"    arm a  key {resolve(config, 's', tmp_path).keys['a']}  seeds 0-1",
-        f"    arm b  key {resolve(config, 's', tmp_path).keys['b']}  seeds 0-1",
-        "",
-        f"{QUESTION}; to be declared at the next start,",
-        "    before the first run",
-        "",
-        "GPU hours: no estimate, because no run of this study has finished on 2 GPUs",
-    ]
-
-
 def test_reasons_are_told_once_with_their_arms_and_seeds(config, tmp_path):
     finish(config, tmp_path, "a", "b", seconds=3600)
-    config["seeds"] = [0, 1, 2]
+    config["seeds"] = [0, 1, 2, 4]
     config["arms"]["arms"]["b"]["weights"]["format"] = 0.25
     config["arms"]["arms"]["c"] = {"weights": {"format": 1}}
     keys = resolve(config, "s", tmp_path).keys
     plan = plan_for(config, tmp_path)
     assert plan_text(plan).splitlines() == [
-        "study study: 7 of 9 runs to train",
+        "study study: 10 of 12 runs to train",
         "",
-        "train, 1 run: new seed",
-        f"    arm a  key {keys['a']}  seed 2",
-        "train, 3 runs: format 0.5 → 0.25",
-        f"    arm b  key {keys['b']}  seeds 0-2",
-        "train, 3 runs: new arm",
-        f"    arm c  key {keys['c']}  seeds 0-2",
+        "train, 2 runs: new seed",
+        f"    arm a  key {keys['a']}  seeds 2, 4",
+        "train, 4 runs: format 0.5 → 0.25",
+        f"    arm b  key {keys['b']}  seeds 0-2, 4",
+        "train, 4 runs: new arm",
+        f"    arm c  key {keys['c']}  seeds 0-2, 4",
         "no training, 2 runs: trained",
         f"    arm a  key {keys['a']}  seeds 0-1",
         "",
@@ -85,11 +70,11 @@ def test_reasons_are_told_once_with_their_arms_and_seeds(config, tmp_path):
         "",
         "2 finished runs of other configs here; `reward-ablation prune` lists what is not needed",
         "",
-        # 7 runs of 10 steps, an hour for 10 steps, 2 GPUs: 7 x 1 x 2.
-        "about 14 GPU hours: 70 steps of 360 s on 2 GPUs, from 4 finished runs",
+        # 10 runs of 10 steps, an hour for 10 steps, 2 GPUs: 10 x 1 x 2.
+        "about 20 GPU hours: 100 steps of 360 s on 2 GPUs, from 4 finished runs",
     ]
     assert summary(plan).startswith(
-        "study study: 7 runs to train (new seed; format 0.5 → 0.25; 1 more reason); about 14 GPU hours"
+        "study study: 10 runs to train (new seed; format 0.5 → 0.25; 1 more reason); about 20 GPU hours"
     )
 
 
@@ -140,17 +125,14 @@ def test_the_number_of_steps_is_that_of_earlier_runs_where_no_setting_says_it(co
     ("changes", "why"),
     [
         ({"code": "0" * 16}, "training code changed"),
-        ({"inputs": {"problems": "0" * 64}}, "its training set changed"),
         ({"inputs": {"problems": "0" * 64, "model": "1" * 64}}, "its base model and its training set changed"),
         ({"seed": 7}, "its run.json is of another config"),
     ],
 )
 def test_a_run_of_other_code_or_inputs_is_trained_again(config, tmp_path, changes, why):
-    study = finish(config, tmp_path, "a", "b")
-    for file in (study.model_file, study.problems_file):
-        path = tmp_path / study.config.root / file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("as it is now")
+    left = LeftBehind(finish(config, tmp_path, "a", "b"))
+    for file in (left.study.model_file, left.study.problems_file):
+        left.made(file, "as it is now")
     assert plan_for(config, tmp_path).training == []
     finish(config, tmp_path, "a", **changes)
     plan = plan_for(config, tmp_path)
@@ -158,35 +140,22 @@ def test_a_run_of_other_code_or_inputs_is_trained_again(config, tmp_path, change
     assert plan_for(config, tmp_path, code_counts=False).training == []
 
 
-def test_changed_modules_are_named(config, tmp_path):
-    study = finish(config, tmp_path, "a")
-    functions = next(iter(study.runs.values())).arm_spec.functions
-    modules = training_modules(functions) | {f"reward_ablation.training.core.gone_{number}": "0" for number in range(4)}
-    modules["reward_ablation.rewards.load"] = "0"  # decides no number
-    finish(config, tmp_path, "a", code="0" * 16, modules=modules)
-    assert plan_for(config, tmp_path).runs[0].why == (
-        "training code changed: training/core/gone_0.py, training/core/gone_1.py, training/core/gone_2.py and 1 more"
-    )
-
-
 def test_an_interrupted_run_goes_on_from_its_last_whole_checkpoint_under_the_same_code(config, tmp_path):
-    study = finish(config, tmp_path, "b", seconds=36)
-    run = next(iter(study.runs.values()))
-    work = tmp_path / study.config.root / "runs" / run.name / ".work"
-    for step in (2, 10, 9):
-        (work / f"checkpoint-{step}").mkdir(parents=True)
-        if step < 10:  # that one was being written
-            (work / f"checkpoint-{step}" / "checksums.json").write_text("{}")
-    modules = command_modules(run.arm_spec.functions)
-    owner = {"spec": json.loads(run.spec), "code": run.code, "inputs": {}, "modules": modules}
-    (work / "owner.json").write_text(json.dumps(owner))
+    left = LeftBehind(finish(config, tmp_path, "b", seconds=36))
+    run = left.runs[0]
+    for step in (2, 9):
+        left.work(run, checkpoint=step)
+    work = left.folder(run) / ".work"
+    (work / "checkpoint-10").mkdir()  # it was being written
     [first, second] = plan_for(config, tmp_path).training
     assert first.why == "interrupted at step 9 of 10, goes on from there"
     assert (first.steps_left, second.steps_left) == (1, 10)
     with take(work.with_name(".lock")):
         assert plan_for(config, tmp_path).training[0].why == "is being trained now, at step 9 of 10"
-    for other in ({"code": "0" * 16}, {"modules": {**modules, "reward_ablation.training.around.parts": "0"}}):
-        (work / "owner.json").write_text(json.dumps({**owner, **other}))
+    owner = json.loads((work / "owner.json").read_text())
+    modules = {**command_modules(run.arm_spec.functions), "reward_ablation.training.around.parts": "0"}
+    for other in ({"code": "0" * 16}, {"modules": modules}):
+        write_json({**owner, **other}, work / "owner.json")
         assert plan_for(config, tmp_path).training[0].why == (
             "interrupted at step 9 under other code or data, begins anew"
         )
@@ -211,26 +180,126 @@ def test_arms_that_share_runs_are_noted(config, tmp_path):
         "arm again: same runs as arm b, their specs are equal",
     ]
     assert len(plan.training) == 2
-    assert "arm again: same runs as arm b" in plan_text(plan)
 
 
-def test_a_large_study_is_told_in_a_screen(config, tmp_path):
-    weights = {f"arm{number}": {"weights": {"correctness": 1, "format": 0.1 + number / 1000}} for number in range(100)}
-    config["arms"]["arms"] = weights
-    lines = plan_text(plan_for(config, tmp_path)).splitlines()
-    assert lines[0] == "study study: 200 of 200 runs to train"
-    assert "    and 88 more arms" in lines
-    assert len(lines) < 25
-    assert max(map(len, lines)) <= 100
-    finish(config, tmp_path, *weights)
-    for arm in weights.values():  # each arm has a reason of its own
-        arm["weights"]["correctness"] = 2
-        arm["weights"]["format"] *= 3
-    lines = plan_text(plan_for(config, tmp_path)).splitlines()
-    assert lines[2].startswith("train, 2 runs: correctness 1 → 2, format 0.1 → 0.3")
-    assert "and 160 runs for 80 more reasons" in lines
-    assert len(lines) < 52
+@pytest.fixture
+def sampled(config):
+    config["evaluation"]["samples"] = 3
+    return config
 
 
-def test_seeds_in_a_row():
-    assert [seeds(numbers) for numbers in ([3], [0, 1, 2, 3, 4, 7], [5, 1])] == ["seed 3", "seeds 0-4, 7", "seeds 1, 5"]
+def plan_with(config, root, *asked, **settings):
+    """The plan of a start that makes these evaluations: kinds with the number of a run."""
+    study = resolve(config, "study.yaml", root)
+    [dataset] = study.datasets
+    names = list(study.runs)
+    folder = study.answers_folder
+    evaluations = []
+    for kind, number in asked:
+        model = "base" if kind == BASE else names[number]
+        ending = ".steps" if kind == KEPT else ""
+        evaluations.append(evaluation_of(f"{folder}/{model}/{dataset}{ending}.parquet", model))
+    return plan_of(Decisions(study), evaluations=evaluations)
+
+
+def record(config, root, model, seconds, models=1, kind="", **changes):
+    """Write the record of an earlier evaluation under the config's settings."""
+    study = resolve(config, "study.yaml", root)
+    [dataset] = study.datasets
+    spec = {"evaluation": study.config.evaluation.model_dump(), "device": "cuda"}
+    path = root / study.config.root / study.answers_folder / model / f"{dataset}{kind}.json"
+    found = {"spec": spec, "models": [f"model-step{number}" for number in range(models)], "wall_seconds": seconds}
+    write_json({**found, **changes}, path)
+
+
+def test_without_an_earlier_evaluation_there_is_no_estimate(sampled, tmp_path):
+    plan = plan_with(sampled, tmp_path, (BASE, 0), (FINAL, 0), (FINAL, 1))
+    assert plan_text(plan).splitlines()[0] == "study study: 4 of 4 runs to train, 3 evaluations to make"
+    assert plan_text(plan).splitlines()[-1] == (
+        "3 evaluations to make: 1 of the base model, 2 of trained runs; GPU hours: no estimate, because "
+        "no evaluation on these data is on record"
+    )
+    for unusable in ({"wall_seconds": 0}, {"wall_seconds": None}, {"spec": None}, {"models": 0}):
+        record(sampled, tmp_path, "base", 60, **unusable)
+        assert plan_with(sampled, tmp_path, (BASE, 0)).evaluations.unknown == 1
+
+
+def test_hours_are_those_of_earlier_evaluations_for_the_number_of_answers(sampled, tmp_path):
+    """Four answers to a problem took half an hour, the median of three: six take three quarters of an hour."""
+    for model, seconds in (("base", 1000), ("a-00000000/seed0", 1800), ("a-00000000/seed1", 9000)):
+        record(sampled, tmp_path, model, seconds)
+    sampled["evaluation"]["samples"] = 5
+    plan = plan_with(sampled, tmp_path, (BASE, 0), (FINAL, 0))
+    assert (plan.evaluations.device_hours, plan.evaluations.earlier) == (pytest.approx(1.5), 3)
+    assert summary(plan).endswith(
+        "; 2 evaluations to make: 1 of the base model, 1 of trained runs; about 1.5 GPU hours, "
+        "from 3 earlier evaluations"
+    )
+    record(sampled, tmp_path, "base", 3600)  # one under the present settings comes first
+    again = plan_with(sampled, tmp_path, (BASE, 0), (FINAL, 0)).evaluations
+    assert (again.device_hours, again.earlier) == (pytest.approx(2), 1)
+
+
+def test_an_evaluation_on_another_device_says_nothing(sampled, tmp_path):
+    record(sampled, tmp_path, "base", 1800)
+    sampled["launch"] = {"gpus": 0, "threads": 4}
+    assert plan_with(sampled, tmp_path, (BASE, 0)).evaluations.unknown == 1
+    record(sampled, tmp_path, "base", 1800, spec={"evaluation": {"greedy": True, "samples": 3}, "device": "cpu"})
+    plan = plan_with(sampled, tmp_path, (BASE, 0))
+    assert "about 2 CPU hours, from 1 earlier evaluation" in plan_text(plan)  # half an hour of four threads
+
+
+def test_kept_models_are_as_many_evaluations_of_one_model(sampled, tmp_path):
+    """Ten steps keep models after steps 3, 6 and 9."""
+    sampled["keep_models"] = 3
+    record(sampled, tmp_path, "a-00000000/seed0", 3600, models=2, kind=".steps")
+    plan = plan_with(sampled, tmp_path, (KEPT, 0), (FINAL, 0))
+    assert plan.evaluations.device_hours == pytest.approx(3 * 0.5 + 0.5)
+    assert "2 evaluations to make: 1 of trained runs, 1 of models that runs kept; about 2 GPU" in plan_text(plan)
+    del sampled["training"]["max_steps"]
+    unknown = plan_with(sampled, tmp_path, (KEPT, 0), (FINAL, 0))
+    assert plan_text(unknown).endswith("; 1 of them of unknown length")
+
+
+def test_evaluations_and_scorings_are_told_where_nothing_is_trained(sampled, tmp_path):
+    sampled["evaluation"]["metrics"] = {"flat": {"function": "constant"}, "form": {"component": "format"}}
+    study = resolve(sampled, "study.yaml", tmp_path)
+    left = LeftBehind(study)
+    for run in left.runs:
+        left.finish(run, attempt(10))
+    plan = plan_with(sampled, tmp_path, (FINAL, 3))
+    first = "study study: 0 of 4 runs to train, 1 evaluation to make, 5 files of answers to score"
+    assert plan_text(plan).splitlines()[0] == first
+    assert summary(plan).startswith("study study: 1 evaluation to make: 1 of trained runs; GPU hours: no estimate")
+    plan = plan_of(Decisions(study), evaluations=(), scorings=5)
+    line = "5 files of answers to score, by the metrics flat, form"
+    assert plan_text(plan).splitlines()[-1] == line
+    assert summary(plan) == f"study study: {line}"
+
+
+def test_a_run_that_diverged_is_left_out_and_named(config, tmp_path):
+    study = resolve(config, "s", tmp_path)
+    assert with_diverged(study) is study
+    first, *others = study.runs
+    LeftBehind(study).diverge(study.runs[first])
+    found = with_diverged(study)
+    assert found.diverged == {first: 2}
+    assert found.sound_runs == others
+    assert found.warnings[-1].endswith(f"left out of evaluations, tables and figures: {first} at step 2")
+    assert not any(first in file for file in found.scores)
+    assert found.digest != study.digest  # so that study.json is written again
+    plan = plan_of(Decisions(found))
+    assert [planned.run.name for planned in plan.training] == others
+    assert "no training, 1 run: diverged at step 2, left out; to train it again, delete its folder" in plan_text(plan)
+    status = read_status(Decisions(found), [])
+    assert status.runs[0].state is State.DIVERGED
+    assert "1 diverged, " in status_text(status)
+
+
+@pytest.mark.parametrize("changes", [{"code": "other"}, {"spec": {}}])
+def test_a_divergence_of_other_code_or_of_another_config_does_not_count(config, tmp_path, changes):
+    study = resolve(config, "s", tmp_path)
+    folder = LeftBehind(study).diverge(next(iter(study.runs.values())), **changes)
+    assert with_diverged(study).diverged == {}
+    (folder / DIVERGED).write_text("{")
+    assert with_diverged(study).diverged == {}

@@ -1,4 +1,4 @@
-"""Which runs and evaluations of a study count as finished, from the files on disk."""
+"""Which part of a study a preview shows, and its lock."""
 
 import os
 import subprocess
@@ -32,8 +32,6 @@ with take(work / ".lock") as lock:
 @pytest.mark.parametrize(
     ("evaluated", "first", "shown", "runs"),
     [
-        ({}, [], "", ""),
-        ({"a": "123", "b": "12"}, [], "ab", "12"),
         ({"a": "1234", "b": "1"}, ["b"], "a", "1234"),  # b was added later, and is evaluated now
         ({"a": "12", "b": "34"}, ["b"], "b", "34"),  # the primary question's
         ({"a": "12", "b": "12", "c": "1"}, [], "abc", "1"),

@@ -1,14 +1,19 @@
-"""The params and inputs that Snakemake asks for: those of training jobs and others."""
+"""What Snakemake asks for of each job: inputs, params and a priority."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from snakemake.common import get_function_params
 from snakemake.io import is_flagged
 
+from reward_ablation.start.internals import per_job
 from reward_ablation.start.reruns import Reruns
+from reward_ablation.start.rule_params import RuleParams, verbatim
 from reward_ablation.study.resolve import resolve
+from reward_ablation.study.run_folder import HIDDEN_RECORD
 from reward_ablation.system.files import write_json
 
 from .left_behind import LeftBehind
@@ -24,12 +29,9 @@ def test_a_trained_run_asks_for_no_job_that_makes_its_inputs(config, tmp_path, t
     study = resolve(config, "study.yaml", tmp_path)
     trained, other = list(study.runs)[:2]
     root = study.config.root
-    folder = tmp_path / root / "runs" / trained
-    folder.mkdir(parents=True)
-    (folder / "run.json").write_text("{}")
+    LeftBehind(study).finish(study.runs[trained])
     for file in study.trained_on if there else []:
-        (tmp_path / root / file).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / root / file).touch()
+        LeftBehind(study).made(file, "")
     reruns = Reruns(IN_A_JOB, study)
     files = {"model": [f"{root}/{study.model_file}"], "problems": [f"{root}/{study.problems_file}"]}
     for name, is_trained in ((trained, True), (other, False)):
@@ -46,10 +48,8 @@ def evaluated(config, tmp_path):
     [dataset] = study.datasets
     files = {"model": study.model_file, "problems": f"data/evaluation/{dataset}.parquet"}
     for name, file in files.items():
-        path = tmp_path / study.config.root / file
-        path.parent.mkdir(parents=True)
-        path.write_text(name)
-        files[name] = path
+        LeftBehind(study).made(file, name)
+        files[name] = f"{study.config.root}/{file}"
     return study, dataset, files
 
 
@@ -78,10 +78,10 @@ def workflow_with(**more):
 
 
 @pytest.mark.parametrize("of_run", [False, True])
-def test_inputs_of_answers_are_ancient_once_these_are_there(evaluated, tmp_path, of_run):
+def test_inputs_of_answers_are_ancient_once_these_are_there(evaluated, of_run):
     study, dataset, files = evaluated
     run = next(iter(study.runs))
-    paths = {name: [str(path.relative_to(tmp_path))] for name, path in files.items()}
+    paths = {name: [file] for name, file in files.items()}
     LeftBehind(study).finish(study.runs[run])
     for there in (False, True):
         reruns = Reruns(workflow_with(), study)
@@ -91,14 +91,11 @@ def test_inputs_of_answers_are_ancient_once_these_are_there(evaluated, tmp_path,
         assert inputs == paths
         assert is_flagged(inputs["problems"][0], "before_update") == there
         assert is_flagged(inputs["model"][0], "before_update") == there
-        answers = tmp_path / study.config.root / study.answers_folder / (run if of_run else "base")
-        answers.mkdir(parents=True, exist_ok=True)
-        (answers / f"{dataset}.parquet").write_text("answers")
+        LeftBehind(study).answer(run if of_run else "base", dataset)
 
 
 @pytest.mark.parametrize("ask", [Reruns.inputs_of_answers, lambda reruns, of: reruns.inputs_of("models/none")(of)])
 def test_snakemakes_own_record_is_no_reason_to_make_a_result(evaluated, ask):
-    """Such as another set of inputs: an evaluation set that is taken out must not have every run evaluated."""
     workflow = workflow_with()
     ask(Reruns(workflow, evaluated[0]), Wildcards())
     decided = [SimpleNamespace(rule=SimpleNamespace(name=name)) for name in ("evaluate", "fetch", "prepare_train")]
@@ -115,39 +112,71 @@ def test_scores_stay_beside_their_answers(evaluated, config, tmp_path, missing):
     study, dataset = with_metric(config, tmp_path), evaluated[1]
     name = f"base/{dataset}.parquet"
     files = {"answers": f"{study.answers_folder}/{name}", "scores": f"{study.scores_folder}/{name}"}
-    for file in (*files.values(), study.model_file):
-        (study.results / file).parent.mkdir(parents=True, exist_ok=True)
-        (study.results / file).write_text("written")
-    write_json({"code": study.scoring.code}, (study.results / files["scores"]).with_suffix(".json"))
+    LeftBehind(study).answer("base", dataset)
+    LeftBehind(study).made(files["scores"], "scores", code=study.scoring.code)
     (study.results / {**files, "model": study.model_file}[missing]).unlink()
     inputs = Reruns(workflow_with(), study).inputs_of_scores(Wildcards(model="base", dataset=dataset, kind=""))
     assert inputs.pop("reward_models", []) == []
     read = {"answers": files["answers"], "problems": study.evaluation_files[0]}
     assert inputs == {name: [f"{study.config.root}/{file}"] for name, file in read.items()}
     assert all(is_flagged(file, "before_update") == (missing == "model") for [file] in inputs.values())
-
-
-def test_scores_of_a_run_s_answers_depend_on_its_record(evaluated, config, tmp_path):
-    study, dataset = with_metric(config, tmp_path), evaluated[1]
     run = next(iter(study.runs))
     inputs = Reruns(workflow_with(), study).inputs_of_scores(Wildcards(model=run, dataset=dataset, kind=""))
     assert inputs["run"] == [f"{study.config.root}/runs/{run}/run.json"]
     assert not is_flagged(inputs["run"][0], "ancient")
 
 
-@pytest.mark.parametrize(
-    ("changes", "of_run", "options"),
-    [
-        ({}, True, ""),
-        ({"keep_models": 3}, True, " --kept"),
-        ({"keep_models": 3}, False, ""),  # the base model keeps none
-    ],
-)
-def test_options_of_an_evaluation(config, tmp_path, changes, of_run, options):
-    study = resolve({**config, **changes}, "study.yaml", tmp_path)
-    wildcards = Wildcards(run=next(iter(study.runs))) if of_run else Wildcards()
-    for triggers, more in ((["params"], ""), (["mtime"], " --any-code")):
-        workflow = workflow_with()
+def test_options_of_an_evaluation(config, tmp_path):
+    study = resolve({**config, "keep_models": 3}, "study.yaml", tmp_path)
+    workflow = workflow_with()
+    for triggers, more in ((["params"], []), (["mtime"], ["any-code"])):
         workflow.dag_settings = SimpleNamespace(rerun_triggers=triggers)
-        found = Reruns(workflow, study).options_of_evaluation(wildcards)
-        assert sorted(found.split(" --")) == sorted((options + more).split(" --"))
+        # The base model keeps none.
+        for wildcards, kept in ((Wildcards(run=next(iter(study.runs))), ["kept"]), (Wildcards(), [])):
+            options = Reruns(workflow, study).options_of_evaluation(wildcards)
+            assert sorted(options.split(" --")) == sorted(["", *kept, *more])
+
+
+def test_params_are_the_jobs_own_and_snakemake_reads_their_signatures_once(config, tmp_path):
+    study = resolve(config, "study.yaml", tmp_path)
+    params = RuleParams(study)
+    spec = per_job(params.spec_of_run)
+    # Snakemake would work out all resources of each job while it plans, if a param asked for them.
+    assert list(get_function_params(spec)) == ["wildcards"]
+    assert get_function_params(spec) is get_function_params(spec)  # not worked out again
+    for name, run in study.runs.items():
+        wildcards = SimpleNamespace(run=name)
+        assert (spec(wildcards), params.code_of_run(wildcards)) == (run.spec, run.code)
+    assert verbatim("{braces}")(SimpleNamespace()) == "{braces}"
+
+
+def test_any_code_is_an_option_of_whole_runs_alone(config, tmp_path):
+    study = resolve(config, "study.yaml", tmp_path)
+    whole, *others = study.runs
+    write_json({}, study.results / "runs" / whole / HIDDEN_RECORD)
+    for code_counts in (True, False):
+        options = {
+            name: RuleParams(study, lambda counts=code_counts: counts).options_of_run(SimpleNamespace(run=name))
+            for name in study.runs
+        }
+        assert options.pop(whole) == study.runs[whole].options + ("" if code_counts else " --any-code")
+        assert options == {name: study.runs[name].options for name in others}
+
+
+def test_first_comparisons_come_first(config):
+    config |= {"seeds": [3, 0], "baseline": "b"}
+    config["arms"]["arms"]["same_as_a"] = config["arms"]["arms"]["a"]  # shares the runs of a
+    study = resolve(config, "study.yaml", Path())
+    order = RuleParams(study)
+    wildcards = [{"run": run} for run in study.runs]
+    training = sorted(wildcards, key=lambda each: -order.priority_of_run(SimpleNamespace(**each)))
+    assert [each["run"][0] + each["run"][-1] for each in training] == ["b3", "a3", "b0", "a0"]
+    evaluations = [{"dataset": "test"}, *training]  # the base model's first
+    scorings = [{"model": "base"}, *({"model": each["run"]} for each in training)]
+    for jobs in (evaluations, scorings):
+        priorities = [order.priority_of_answers(each) for each in jobs]
+        assert priorities == sorted(priorities, reverse=True)
+        assert len(set(priorities)) == len(jobs)
+        assert min(priorities) > max(order.priority_of_run(SimpleNamespace(**each)) for each in training)
+        assert order.first > max(priorities)
+    assert order.priority_of_run(SimpleNamespace(run="gone-00000000/seed0")) == 0  # no run of the study

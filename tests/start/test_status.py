@@ -1,32 +1,31 @@
-"""The state of a study and its text: from made-up folders, and while a real study is trained."""
+"""The state of each run and of the study, as `status` and `watch` tell it; tests/slurm asks while a study trains."""
 
+import errno
+import fcntl
+import json
 import os
-import re
-import signal
-import subprocess
 import time
-from pathlib import Path
 
 import pytest
-import yaml
 
 from reward_ablation.cluster.job_names import job_name, prefix
 from reward_ablation.cluster.slurm import SlurmJob
+from reward_ablation.start import watched as module
 from reward_ablation.start.decide import Decisions
-from reward_ablation.start.status import SILENT, WIDTH, ask_slurm, read_status, status_text
+from reward_ablation.start.signs import BRIEF, TAIL, Signs, read_log_end
+from reward_ablation.start.status import SILENT, WIDTH, State, ask_slurm, read_status, status_text
+from reward_ablation.start.watched import watched
+from reward_ablation.study.core_digest import training_modules
+from reward_ablation.study.heartbeat import STARTING
 from reward_ablation.study.resolve import resolve
-from reward_ablation.study.run_folder import LOCK
+from reward_ablation.study.run_folder import HIDDEN_RECORD, LOCK
+from reward_ablation.system.errors import StudyError, one_line_errors
 from reward_ablation.system.locks import take
-from slurm.studies import SLOW
-from workflow.conftest import TINY
-from workflow.starting import forking_python
 
+from . import left_behind
 from .left_behind import NOW, LeftBehind, attempt
 
-ROOT = Path(__file__).parents[2]
 FAILED = "Traceback (most recent call last):\n  File\nValueError: no\n"
-
-
 HOUR_AGO = time.strftime("%Y-%m-%d %H:%M", time.localtime(NOW - 3600))
 
 
@@ -43,96 +42,54 @@ def left(config, tmp_path):
     return LeftBehind(resolve(config, "study.yaml", tmp_path))
 
 
-def status_of(left):
-    return read_status(Decisions(left.study), [], now=NOW)
+def status_of(left, *jobs):
+    return read_status(Decisions(left.study), list(jobs), now=NOW)
 
 
-def test_answers_are_counted_and_those_of_runs_that_are_to_be_trained_are_not(left):
-    [dataset] = left.study.datasets
-    first, second, *_ = left.runs
-    left.finish(first, attempt(1))
-    for model in ("base", first.name, second.name):
-        left.answer(model, dataset)
-    assert (status_of(left).evaluated, status_of(left).evaluations) == (2, 5)
+def text_of(left, *jobs):
+    return status_text(status_of(left, *jobs))
 
 
-def test_jobs_beside_training_that_failed(left):
-    [dataset] = left.study.datasets
-    first, second, third, _ = left.runs
-    for run in (first, second):
-        left.finish(run, attempt(1))
-    left.answer(second.name, dataset)
-    left.other_log("fetch/base.log", "error: hub: no network; try again\n")
-    left.other_log(f"prepare/evaluation/{dataset}.log", "read 10 problems\n")  # it may be at work
-    for run in (first, second, third):
-        left.other_log(f"evaluate/{run.name}.log", FAILED)
-    assert [(job.what, job.error, job.log) for job in status_of(left).failed_jobs] == [
-        ("fetch the base model", "error: hub: no network; try again", "results/study/logs/fetch/base.log"),
-        (
-            f"evaluate {first.name}",
-            "ValueError: no",
-            f"results/study/logs/evaluate/{first.name}.log",
-        ),
-    ]
-    lines = status_text(status_of(left)).splitlines()
-    at = lines.index("failed: fetch the base model")
-    assert lines[at + 1 : at + 3] == [
-        "    error: hub: no network; try again",
-        "    log: results/study/logs/fetch/base.log",
-    ]
-    (left.root / left.study.model_file).parent.mkdir(parents=True)
-    (left.root / left.study.model_file).touch()
-    assert [job.what for job in status_of(left).failed_jobs] == [f"evaluate {first.name}"]
-
-
-def test_failed_scorings_and_a_failed_supervised_start_are_told(config, tmp_path):
+def test_jobs_beside_training_that_failed(config, tmp_path):
     config["evaluation"]["metrics"] = {"flat": {"function": "constant"}}
     config["sft"] = {"data": {"source": "word_problems", "count": 5, "split": "train"}}
     left = LeftBehind(resolve(config, "study.yaml", tmp_path))
     [dataset] = left.study.datasets
-    first, second, *_ = left.runs
-    left.finish(first, attempt(1))
-    for name in (
-        "prepare/sft",
-        "sft/base",
-        *(f"score/{model}/{dataset}" for model in ("base", first.name, second.name)),
-    ):
+    first, second, third, _ = left.runs
+    for run in (first, second):
+        left.finish(run, attempt(1))
+    for run in (second, third):  # the third is trained again, and then evaluated
+        left.answer(run.name, dataset)
+    assert (status_of(left).evaluated, status_of(left).evaluations) == (1, 5)
+    left.other_log("fetch/base.log", "error: hub: no network; try again\n")
+    left.other_log(f"prepare/evaluation/{dataset}.log", "read 10 problems\n")  # it may be at work
+    for run in (first, second, third):
+        left.other_log(f"evaluate/{run.name}.log", FAILED)
+    for name in ("prepare/sft", "sft/base", f"score/base/{dataset}", f"score/{second.name}/{dataset}"):
         left.other_log(f"{name}.log", FAILED)
-    scores = left.root / left.study.scores_folder / "base" / f"{dataset}.parquet"
-    scores.parent.mkdir(parents=True)
-    scores.touch()
-    assert [job.what for job in status_of(left).failed_jobs] == [
+    left.made(f"{left.study.scores_folder}/base/{dataset}.parquet", "scores")
+    failed = [job.what for job in status_of(left).failed_jobs]
+    assert failed == [
+        "fetch the base model",
         "prepare the demonstrations",
         "learn the demonstrations",
-        f"score the answers of {first.name} to {dataset}",
+        f"evaluate {first.name}",
+        f"score the answers of {second.name} to {dataset}",
     ]
+    lines = ["failed: fetch the base model", "    error: hub: no network; try again"]
+    assert "\n".join([*lines, "    log: results/study/logs/fetch/base.log"]) in text_of(left)
+    left.made(left.study.fetched_file, "{}")
+    assert [job.what for job in status_of(left).failed_jobs] == failed[1:]
 
 
-def test_many_failures_are_not_all_told(config, tmp_path):
-    config["seeds"] = list(range(12))
-    left = LeftBehind(resolve(config, "study.yaml", tmp_path))
-    for run in left.runs:
-        left.finish(run, attempt(1))
-        left.other_log(f"evaluate/{run.name}.log", FAILED)
-    assert "and 4 more failed" in status_text(status_of(left))
-
-
-@pytest.mark.parametrize(
-    ("script", "why"),
-    [
-        (None, ""),
-        (
-            "echo 'squeue: error: Unable to contact slurm controller (connect failure)' >&2; exit 1",
-            "squeue: Unable to contact slurm controller (connect failure)",
-        ),
-    ],
-)
-def test_no_slurm_is_not_told_and_one_that_does_not_answer_is(tmp_path, monkeypatch, script, why):
-    if script:
-        (tmp_path / "squeue").write_text(f"#!/bin/sh\n{script}\n")
-        (tmp_path / "squeue").chmod(0o755)
+def test_no_slurm_is_not_told_and_one_that_does_not_answer_is(left, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert ask_slurm() == ([], why)
+    assert ask_slurm() == ([], "")
+    (tmp_path / "squeue").write_text("#!/bin/sh\necho 'squeue: error: Unable to contact it (no route)' >&2; exit 1\n")
+    (tmp_path / "squeue").chmod(0o755)
+    jobs, why = ask_slurm()
+    line = "which runs wait at Slurm is not known: squeue: Unable to contact it (no route)"
+    assert line in status_text(status_of(left, *jobs), why).splitlines()
 
 
 def jobs_of(left, **states):
@@ -145,10 +102,6 @@ def jobs_of(left, **states):
         reason = "Priority" if waits else "None"
         jobs.append(SlurmJob(str(number), name, state, reason, "" if waits else "n3", NOW - 100, NOW - 10))
     return jobs
-
-
-def text_of(left, *jobs):
-    return status_text(read_status(Decisions(left.study), list(jobs), now=NOW))
 
 
 def rows_of(text):
@@ -175,8 +128,6 @@ def test_a_run_in_each_state(config, tmp_path):
     a, b = (left.study.folders[left.study.keys[arm]] for arm in "ab")
     with take(left.folder(running) / LOCK):
         text = text_of(left, *jobs_of(left, run1="RUNNING", run2="PENDING", run4="OUT_OF_MEMORY"))
-    dataset = next(iter(left.study.datasets))
-    assert dataset.startswith("test-")
     assert text.splitlines() == [
         "study study, 8 runs: 1 running, 1 queued, 2 failed, 1 interrupted, 1 done, 1 out of date, 1 not started",
         "",
@@ -243,75 +194,308 @@ def test_many_runs_are_told_in_a_screen(config, tmp_path):
     arms = {f"arm{number}": {"weights": {"correctness": 1, "format": number / 100}} for number in range(1, 24)}
     config["arms"]["arms"] = {"first": {"weights": {"format": 1}}, **arms}
     left = LeftBehind(resolve(config, "study.yaml", tmp_path))
-    assert len(left.runs) == 96
     for run in left.runs[:40]:
         left.finish(run, attempt(1800))
     for run in left.runs[40:50]:
         left.work(run, attempt(9))
         left.at_step(run, 2, age=100, then="error: no luck\n")
+    for run in left.runs[:24]:
+        left.other_log(f"evaluate/{run.name}.log", FAILED)
     text = text_of(left, *jobs_of(left, run50="RUNNING", run51="PENDING"))
     lines = text.splitlines()
     assert lines[0] == "study study, 96 runs: 1 running, 1 queued, 10 failed, 40 done, 44 not started"
     assert set(rows_of(text)) == {run.name for run in left.runs[40:52]}
     assert f"arm first  key {left.study.keys['first']}  4 done, 4 GPU hours" in lines
-    assert f"arm arm23  key {left.study.keys['arm23']}  4 not started" in lines
+    assert "and 4 more failed" in lines
     assert max(map(len, lines)) <= WIDTH
-    assert lines[-1] == "40 GPU hours of training so far"
 
 
-def test_arms_by_the_hundred_are_not_all_told(config, tmp_path):
-    arms = {f"arm{number}": {"weights": {"correctness": 1, "format": 1 + number / 1000}} for number in range(100)}
-    config["arms"]["arms"] = arms
-    lines = text_of(LeftBehind(resolve(config, "study.yaml", tmp_path))).splitlines()
-    assert "and 40 more arms" in lines
-    assert len(lines) < 70
+LAST_STEP = "step 40/40: reward 0.400, 0 s left\n"
 
 
-def test_what_slurm_does_not_say_is_told(left):
-    text = status_text(status_of(left), "squeue: no answer within 10 s")
-    assert "which runs wait at Slurm is not known: squeue: no answer within 10 s" in text.splitlines()
+@pytest.fixture
+def run(left):
+    """Its first run."""
+    return left.runs[0]
 
 
-#: The smallest study that takes a while: two runs of as many seconds a step as a test says.
-SMALL = {
-    **TINY,
-    "name": "small",
-    "components": {"length": TINY["components"]["length"], "held": {"function": "slow.py:slow"}},
-    "arms": {"design": "list", "arms": {"length": {"weights": {"length": 1}}}},
-    "training": {**TINY["training"], "max_steps": 12},
-    "gradients": {"every": "off"},
-}
+def look(left, *jobs, **kept):
+    """The status of the first run."""
+    status = read_status(Decisions(left.study, **kept), list(jobs), now=NOW)
+    assert [each.state for each in status.runs[1:]] == [State.NOT_STARTED] * 3
+    return status.runs[0]
 
 
-def status(folder: Path) -> str:
-    command = [forking_python(), "-m", "reward_ablation.start.command_line", "status", "config.yaml"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+def job_of(left, state, number=17, start=None, end=None):
+    name = job_name(prefix(left.study.config.name, left.root), "train", left.runs[0].name)
+    nodes = "" if state == "PENDING" else "n3"
+    return SlurmJob(str(number), name, state, "None", nodes, start, end)
 
 
-@pytest.mark.slow
-def test_a_study_is_asked_while_it_is_trained_and_after_it_was_stopped(tmp_path):
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(SMALL, sort_keys=False))
-    (tmp_path / "slow.py").write_text(SLOW)
-    (tmp_path / "slow").write_text("2")  # a run takes much longer than the question
-    command = [forking_python(), "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--cores", "1"]
-    command += ["--configfile", "config.yaml", "--until", "train"]
-    with (tmp_path / "snakemake.log").open("w") as log:
-        snakemake = subprocess.Popen(command, cwd=tmp_path, start_new_session=True, stdout=log, stderr=log)
-    try:
-        while not re.search(r"seed\d +running +step \d+ of 12, reward \d\.\d{3}", text := status(tmp_path)):
-            assert snakemake.poll() is None, (tmp_path / "snakemake.log").read_text()
-            time.sleep(2)  # an answer takes as much CPU time
-        assert text.startswith("study small, 2 runs: 1 running, 1 not started\n")
-        os.killpg(snakemake.pid, signal.SIGINT)  # Ctrl-C
-        snakemake.wait()
-        deadline = time.monotonic() + 60  # the trainer saves its checkpoint and may outlive Snakemake
-        while "running" in (text := status(tmp_path)) and time.monotonic() < deadline:
-            time.sleep(1)
-    finally:
-        if snakemake.poll() is None:
-            os.killpg(snakemake.pid, signal.SIGKILL)
-            snakemake.wait()
-    assert text.startswith("study small, 2 runs: 1 interrupted, 1 not started\n")
-    [step] = re.findall(r"stopped at step (\d+) of 12: SIGINT, goes on from step \1\n", text)
-    assert int(step) > 0
-    assert re.search(r"^0\.\d+ CPU hours of training so far$", text, re.MULTILINE)
+def outdated(left, run):
+    modules = {**training_modules(run.arm_spec.functions), "reward_ablation.gram.x": "0"}
+    left.finish(run, attempt(1800), code="0" * 16, modules=modules)
+
+
+def stopped(left, run, why="SIGTERM", age=0.0):
+    left.work(run, attempt(1800, why), checkpoint=12)
+    left.stopped(run, 12, why, age=age)
+
+
+def at_work(left, run, then="", age=0.0):
+    left.work(run, attempt(1800), attempt(10), checkpoint=10)
+    left.at_step(run, 12, age=age, then=then)
+
+
+def several(*makes):
+    return lambda left, run: [make(left, run) for make in makes]
+
+
+def logged(text, age=0.0):
+    return lambda left, run: left.log(run, text, age=age)
+
+
+def finished(*attempts, **changes):
+    return lambda left, run: left.finish(run, *attempts, **changes)
+
+
+def folder(left, run):
+    left.folder(run)
+
+
+#: What is left of a run, the run's state, and what else its status says.
+AT_REST = {
+    "nothing": (several(), State.NOT_STARTED, {}),
+    "finished": (finished(attempt(1800, "SIGTERM"), attempt(900)), State.DONE, {"hours": 1.5, "finished": NOW - 3600}),
+    "finished, its record is put back": (finished(attempt(1800), name=HIDDEN_RECORD), State.DONE,
+        {"why": "trained, its run.json is put back", "finished": NOW - 3600}),
+    "of other code, an attempt before it failed": (several(outdated, logged(FAILED, 3700)), State.STALE,
+        {"why": "training code changed: gram/x.py", "hours": 1}),
+    "of other code, and failed since": (several(outdated, logged(FAILED, 60)), State.FAILED, {}),
+    "of other code, Snakemake has removed its record": (
+        several(finished(attempt(1800), name=HIDDEN_RECORD, code="0" * 16), logged(LAST_STEP, 3700)), State.STALE, {}),
+    "started just now": (several(folder, logged("", BRIEF / 2)), State.RUNNING, {}),
+    "started, and silent since": (several(folder, logged("", BRIEF * 2)), State.FAILED, {}),
+    "stopped in order": (stopped, State.INTERRUPTED, {"goes_on_from": 12, "attempts": 1, "hours": 1}),
+    "stopped in order, its other processes failed": (several(stopped, logged(FAILED)), State.INTERRUPTED,
+        {"error": ""}),
+    "stopped in order, by an error": (several(stopped, logged("error: disk: full\n")), State.FAILED, {}),
+    "an attempt before was stopped in order": (
+        several(lambda left, run: stopped(left, run, age=BRIEF * 2), logged(FAILED)), State.FAILED, {}),
+    "ended without a word": (at_work, State.FAILED, {"goes_on_from": 10, "attempts": 2}),
+    "failed before it took its lock": (logged(FAILED), State.FAILED, {"error": "ValueError: no"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "state", "says"), AT_REST.values(), ids=AT_REST.keys())
+def test_a_run_that_no_process_holds(left, run, make, state, says):
+    make(left, run)
+    found = look(left)
+    assert found.state is state
+    assert {name: found.signs.error if name == "error" else getattr(found, name) for name in says} == says
+
+
+def test_hours_without_a_gpu_are_those_of_its_threads(config, tmp_path):
+    config["launch"] = {"gpus": 0, "threads": 4}
+    left = LeftBehind(resolve(config, "study.yaml", tmp_path))
+    spent = attempt(1800, gpus=0) | {"threads": 4}
+    spent["hardware"]["processes"] = 3
+    left.finish(left.runs[0], spent)
+    assert look(left).hours == 6
+
+
+def test_a_run_of_other_code_is_kept_on_request_and_runs_while_its_lock_is_held(left, run):
+    outdated(left, run)
+    assert look(left, code_counts=False).state is State.DONE
+    with take(left.folder(run) / LOCK):
+        assert look(left).state is State.RUNNING
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["one process", "several processes"])
+def test_a_run_whose_lock_is_held_is_running(left, run, shared):
+    left.work(run, attempt(1800, "SIGTERM"), attempt(90), checkpoint=10)
+    left.at_step(run, 12, age=BRIEF * 2)
+    with take(left.folder(run) / LOCK, shared):
+        found = look(left)
+        assert (found.state, found.attempts, found.hours) == (State.RUNNING, 2, pytest.approx(1.05))
+        assert found.host is None  # it is this one
+        (left.folder(run) / LOCK).chmod(0o444)  # somebody else's results
+        assert look(left).held is True
+        left.beat(run, doing=STARTING)
+        assert look(left).attempts == 3  # it has not trained yet
+        for text, host in ((json.dumps({"pid": 1, "host": "n7", "since": "today"}), "n7"), ("", None)):
+            (left.folder(run) / LOCK).write_text(text)  # it is empty where the disk was full
+            assert look(left).host == host
+    assert look(left).state is State.FAILED
+
+
+def test_without_locks_a_log_that_grows_tells_that_a_run_runs(left, run, monkeypatch):
+    def flock(*arguments):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    for age, then, state in (
+        (SILENT / 2, "", State.RUNNING),
+        (SILENT * 2, "", State.INTERRUPTED),
+        (0, FAILED, State.FAILED),
+    ):
+        at_work(left, run, then, age)
+        assert (look(left).state, look(left).held, look(left).goes_on_from) == (state, None, 10)
+
+
+#: What is left of a run, the state and the start of its Slurm job, and the run's state.
+WITH_A_JOB = [
+    (lambda left, run: at_work(left, run, FAILED), "PENDING", NOW + 600, State.QUEUED),
+    (several(), "CONFIGURING", None, State.QUEUED),
+    (at_work, "RUNNING", NOW - 100, State.RUNNING),  # where locks do not reach this machine
+    (lambda left, run: stopped(left, run, age=100), "COMPLETING", NOW - 1000, State.INTERRUPTED),
+]
+
+
+@pytest.mark.parametrize(("make", "of_job", "start", "state"), WITH_A_JOB)
+def test_a_run_with_a_slurm_job(left, run, make, of_job, start, state):
+    make(left, run)
+    found = look(left, job_of(left, of_job, start=start))
+    assert found.state is state
+    assert of_job == "COMPLETING" or found.job.id == "17"
+
+
+def test_a_job_that_runs_and_does_not_train_yet(left, run):
+    stopped(left, run, "time limit", age=100)
+    found = look(left, job_of(left, "RUNNING", start=NOW - 10))
+    assert (found.state, found.signs, found.attempts) == (State.RUNNING, Signs(), 2)
+
+
+def test_how_a_job_ended_is_told_where_it_was_the_end_of_the_run(left, run):
+    lost = job_of(left, "NODE_FAIL", number=17, end=NOW - 50)
+    earlier = job_of(left, "TIMEOUT", number=16, end=NOW - 5000)
+    assert look(left, lost).job.state == "NODE_FAIL"  # before anything was written
+    left.work(run, checkpoint=10)
+    left.at_step(run, 12, age=100)
+    assert (look(left, lost, earlier).state, look(left, lost, earlier).job) == (State.FAILED, lost)
+    assert look(left, earlier).job is None  # it was trained since
+    assert look(left, lost, job_of(left, "COMPLETED", number=18, end=NOW - 10)).job is None
+    assert look(left, lost, job_of(left, "PENDING", number=18)).job.id == "18"
+    with take(left.folder(run) / LOCK):
+        assert look(left, lost).job is None
+
+
+def test_jobs_of_other_studies_are_none_of_this_ones(left, tmp_path):
+    name = job_name(prefix(left.study.config.name, tmp_path / "elsewhere"), "train", left.runs[0].name)
+    assert look(left, SlurmJob("9", name, "RUNNING", "None", "n1", None, None)).state is State.NOT_STARTED
+
+
+@pytest.fixture
+def live(config, tmp_path, monkeypatch):
+    """A study of four runs whose files are of now."""
+    monkeypatch.setattr(left_behind, "NOW", time.time())
+    monkeypatch.setattr(module, "ask_slurm", lambda: ([], "it does not answer"))
+    config["arms"]["arms"]["same"] = config["arms"]["arms"]["a"]
+    return LeftBehind(resolve(config, "study.yaml", tmp_path))
+
+
+def test_states_are_those_of_status(live):
+    done, trains, failed, _ = live.runs
+    live.finish(done, attempt(3600.0, "done"))
+    live.at_step(trains, 10)
+    live.at_step(failed, 4, then="error: the judge does not answer\n", age=100)
+    live.other_log("evaluate/base.log", "error: no space\n")
+    watch = watched(live.study, code_counts=True)
+    with take(live.folder(trains) / LOCK):
+        states = watch.states()
+    assert [run.state for run in states.runs] == ["done", "running", "failed", "not started"]
+    assert [run.done for run in states.runs] == [1.0, 0.25, 0.1, None]
+    assert [run.step for run in states.runs] == ["", "step 10 of 40", "step 4 of 40", ""]
+    assert states.runs[1].facts.startswith("step 10 of 40, reward 0.100, ")
+    assert states.runs[2].facts == "error: the judge does not answer"
+    assert states.counts == "1 running, 1 failed, 1 done, 1 not started"
+    assert states.lines == [
+        "0 of 5 evaluations are done, the base model's included.",
+        "failed: evaluate base: error: no space (log: results/study/logs/evaluate/base.log)",
+        "which runs wait at Slurm is not known: it does not answer",
+    ]
+
+
+def test_arms_with_one_spec_are_drawn_once(live):
+    about = watched(live.study, code_counts=True).about
+    assert [arm["name"] for arm in about["arms"]] == ["a = same", "b", "same"]
+    assert [(run["arm"], run["seed"]) for run in about["runs"]] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+def test_a_run_that_diverges_meanwhile_is_seen(live):
+    reader = module.StateReader(live.study, code_counts=True)
+    assert reader.read().runs[0].state == "not started"
+    live.diverge(live.runs[0])
+    assert reader.read().runs[0].state == "diverged"
+
+
+def test_slurm_is_asked_once_a_minute(live, monkeypatch):
+    asked = []
+    monkeypatch.setattr(module, "ask_slurm", lambda: (asked.append(0) or [], ""))
+    reader = module.StateReader(live.study, code_counts=True)
+    reader.read()
+    reader.read()
+    assert len(asked) == 1
+    monkeypatch.setattr(module, "SLURM_EVERY", -1.0)
+    reader.read()
+    assert len(asked) == 2
+
+
+STEP = "step 3/40: reward 1.320 (correctness 0.250), 20 tokens, 11 s left\n"
+TRACEBACK = 'Traceback (most recent call last):\n  File "run.py", line 3, in train\n    step()\n    ~~~~^^\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "unexpected", "last"),
+    [
+        ("", "", False, ""),
+        ("Loading weights:   0%|  | 0/26\rLoading weights: 100%|##| 26/26\r\n", "", False, "26"),
+        (STEP + "error: disk: full; free space\n", "error: disk: full; free space", False, "free space"),
+        # what a user can mend counts
+        ("failed: OSError: peer\n" + TRACEBACK + "OSError\nerror: disk: full\n", "error: disk: full", False, "full"),
+        ("failed: ValueError: no\n" + TRACEBACK + "ValueError: no\n", "ValueError: no", True, "no"),
+        # of several processes the first to fail takes the others along
+        ("failed: ValueError: real\nfailed: RuntimeError: Connection closed by peer\n[rank1]: ValueError: real\n",
+         "ValueError: real", True, "real"),
+        # what was said before an orderly stop, or caught while training went on, ended nothing
+        ("error: judge answered 503, trying again\n" + STEP + "train: stopped at step 3: SIGTERM\n", "", False, "TERM"),
+        (TRACEBACK + "ValueError: caught\n" + STEP, "", False, "left"),
+        ("train: stopped at step 3 of 40\nerror: disk: full\n", "error: disk: full", False, "full"),
+        # before a command has begun, or by an older version
+        (TRACEBACK + "ModuleNotFoundError: No module named 'trl'\n", "ModuleNotFoundError: No module", True, "'trl'"),
+        # what a model writes into a log moves no cursor
+        ("\x1b[2J\x07over\n", "", False, "[2J  over"),
+    ],
+)  # fmt: skip
+def test_how_a_log_ends(tmp_path, text, error, unexpected, last):
+    path = tmp_path / "seed0.log"
+    path.write_text(text)
+    os.utime(path, (1000, 1000))
+    log = read_log_end(path)
+    assert log.error.startswith(error)
+    assert (bool(log.error), log.unexpected, log.changed) == (bool(error), unexpected, 1000)
+    assert log.last.endswith(last.removeprefix("[2J  ")) if last else not log.last
+
+
+def test_the_error_of_a_command_is_read(tmp_path, capsys):
+    for raised, error in (
+        (StudyError("disk: full"), "error: disk: full"),
+        (ValueError("no\n  way \x1b[2J"), r"ValueError: no way \x1b[2J"),
+    ):
+        with pytest.raises((SystemExit, ValueError)), one_line_errors():
+            raise raised
+        (tmp_path / "seed0.log").write_text(capsys.readouterr().err)
+        found = read_log_end(tmp_path / "seed0.log")
+        assert (found.error, found.unexpected) == (error, type(raised) is ValueError)
+
+
+def test_of_a_long_log_the_end_is_read(tmp_path):
+    path = tmp_path / "seed0.log"
+    path.write_text("error: long ago\n" + "x" * (3 * TAIL) + "\n" + STEP)
+    assert (read_log_end(path).error, read_log_end(path).last) == ("", STEP.strip())
+
+
+def test_where_there_is_no_log(tmp_path):
+    assert read_log_end(tmp_path / "none.log") is None
+    (tmp_path / "file").touch()
+    assert read_log_end(tmp_path / "file" / "none.log") is None

@@ -1,9 +1,7 @@
-"""Finished runs in other results folders that the study needs: named by the plan, taken over on request.
+"""Finished runs in other results folders that the study needs: named by the plan, taken over with `--adopt RESULTS`.
 
-Only `reward-ablation plan` calls it, and takes runs over with `--adopt RESULTS`. A run's key is a digest of its
-settings. Equal keys make equal runs, and the records say by which code and inputs. A study that was renamed, copied in
-part, or run from another checkout is therefore not trained again. A run of an equal key is taken over whole. Runs that
-differ in what no weight depends on, as in a component of weight 0, are made of finished ones by `rescore`.
+A key is a digest of settings, so a study that was renamed, copied or run elsewhere is not trained again. `rescore`
+makes runs of finished ones that differ in what no weight depends on.
 """
 
 from __future__ import annotations
@@ -74,14 +72,9 @@ def elsewhere_lines(decisions: Decisions) -> list[str]:
 
 
 def adopt(results: Path, decisions: Decisions, calls_files: bool = True) -> str:
-    """Take over finished runs of other results, with their inputs and answers. Returns a line that says how many.
+    """Take over finished runs of other results, or make runs of one's own; nothing here is replaced. Returns a line.
 
-    Without `calls_files`, runs for which a file of rewards would be called are left, and the line says how many.
-
-    Nothing that exists is replaced, except what an interrupted training left of such a run. The files are hard links,
-    or copies where the file system has no links. `results` may be the study's own: then runs are only made of others.
-
-    Raises StudyError if the folder has no run that the study needs.
+    Only what an interrupted training left is replaced. Without `calls_files`, runs that call files of rewards are left.
     """
     if not (results / "runs").is_dir():
         raise StudyError(f"--adopt {results}: has no folder `runs`; name a results folder of finished runs")
@@ -212,7 +205,6 @@ def _take_folder(source: Path, target: Path, last: tuple[str, ...] = _LAST) -> N
 
 
 def _files_below(folder: Path) -> Iterator[str]:
-    """Files below a folder, relative to it."""
     for above, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name != WORK and not name.endswith(".tmp")]
         yield from (os.path.relpath(os.path.join(above, name), folder) for name in files if name != LOCK)

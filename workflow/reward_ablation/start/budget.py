@@ -1,8 +1,4 @@
-"""The command `reward-ablation budget`: the seeds that make primary contrasts most precise in given hours.
-
-`start.command_line` calls it. Variances and hours are stated, or read from the records of runs. It returns the text and
-writes the YAML. `design.budget` searches for the best numbers of seeds.
-"""
+"""The command `reward-ablation budget`: the seeds that make primary contrasts most precise in given hours."""
 
 from __future__ import annotations
 
@@ -39,13 +35,10 @@ from reward_ablation.system.files import atomic_path
 
 #: First line of a file that the command writes. Only a file with this line is replaced.
 HEADER = "# Written by `reward-ablation budget`."
-
 #: Pattern of the paths that the command may write to.
 FILE = r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*\.ya?ml"
-
 #: The text says what this many more hours would gain. A free choice.
 NEXT = 10.0
-
 #: Numbers of seeds by arm. Arms that share runs count as the first of them.
 Seeds = Mapping[str, int]
 
@@ -175,7 +168,6 @@ def finished_seeds(study: Study, present: PresentInputs, arms: list[str]) -> dic
 
 
 def run_of(study: Study, arm: str) -> Run:
-    """Any run of an arm."""
     return next(run for run in study.runs.values() if run.key == study.keys[arm])
 
 

@@ -77,7 +77,6 @@ def opened(files: list[Path] | None, changes: list[str] | None, submits: bool = 
 
 
 def decided(study: Study, any_code: bool = False) -> Decisions:
-    """What the next start makes and keeps."""
     from reward_ablation.start.decide import Decisions
 
     return Decisions(study, code_counts=not any_code)
@@ -368,7 +367,6 @@ def _snakemake(files: list[Path] | None, changes: list[str] | None, options: lis
 
 
 def main() -> None:
-    """Run the command of the command line."""
     gc.set_threshold(50_000)  # the garbage collector takes an eighth of a short command's time
     with one_line_errors():
         app(prog_name="reward-ablation")

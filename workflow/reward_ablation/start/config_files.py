@@ -1,10 +1,6 @@
-"""Config files: read as they are meant, and refused where Snakemake would read them otherwise.
+"""Config files, read as they are meant, and refused where Snakemake would read them otherwise.
 
-The Snakefile and all commands read the study's files here, and `import` its own. The Slurm executor calls
-`check_config_files`, because Snakemake imports its plugins before it reads any config file.
-
-Relative paths in a config start from the folder of its file. They are spelled anew from the working folder here. All
-else, the commands of jobs included, reads paths from the working folder.
+Relative paths in a config start from its folder. They are spelled anew from the working folder here, for all else.
 """
 
 from __future__ import annotations
@@ -27,10 +23,8 @@ CONFIG_OPTION = "--configfiles"
 SHORTEST_CONFIG_OPTION = "--configf"
 PROFILE_OPTIONS = ("--profile", "--workflow-profile")
 CONFIG_ENDINGS = (".yaml", ".yml", ".json")
-
 #: The key with which Snakemake runs expressions in a config as Python.
 _TEMPLATE = "__use_yte__"
-
 #: A function in a file: the file's path, and the function's name.
 _IN_A_FILE = re.compile(r"(?P<path>[^:]+\.py)(?P<function>:\w+)?")
 #: Places whose keys are names of data sets and arms.
@@ -96,10 +90,7 @@ def _check_values_given(words: Iterable[str]) -> None:
 
 
 def read_config(files: Iterable[Path], tell: Callable[[str], None]) -> dict[str, Any]:
-    """The config of one or more files, of which later ones change earlier ones. Its paths are from the working folder.
-
-    `tell` gets a line on a path that could mean two files.
-    """
+    """The config of files, of which later ones change earlier ones, with paths from the working folder."""
     config: dict[str, Any] = {}
     for number, file in enumerate(files):
         if number and file.is_file() and not str(file).endswith(CONFIG_ENDINGS):
@@ -183,7 +174,7 @@ def from_working_folder(
     if not folder.is_dir() or folder.samefile(root):
         return
     root = Path(os.path.realpath(root))
-    for place in [*_sources(config), *_functions(config)]:
+    for place in [*_sources_and_functions(config)]:
         _respell(place, folder, file, root, tell)
     for place in _marked(config, known or {}, root):  # by the functions, whose paths are from the working folder by now
         _respell(place, folder, file, root, tell)
@@ -206,14 +197,10 @@ def _respell(place: _Place, folder: Path, file: Path, root: Path, tell: Callable
     place.section[place.key] = f"{os.path.relpath(beside, root)}{function}"
 
 
-def _sources(config: dict[str, Any]) -> Iterator[_Place]:
-    """Paths of models and data files."""
+def _sources_and_functions(config: dict[str, Any]) -> Iterator[_Place]:
+    """Paths of models and data; functions in files: of components, of metrics, and of methods of combination."""
     for name in _SOURCES:
         yield from _below(config.get(name), name, "path")
-
-
-def _functions(config: dict[str, Any]) -> Iterator[_Place]:
-    """Functions in files: of components, of metrics, and of methods of combination."""
     for where, each in _scoring(config):
         yield from _texts(each, "function", where)
     yield from _below(config.get("arms"), "arms", "combine")

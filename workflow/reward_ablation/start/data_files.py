@@ -1,8 +1,4 @@
-"""Checks of sets of problems before any job, where a set is not prepared yet and needs no download.
-
-The full check (`start.full_check`) prepares such sets for trial, and takes from here the problem for one trial call of
-each reward. A dry run ends before the full check: the Snakefile then calls `check_data_files` alone.
-"""
+"""Checks of sets of problems before any job, where a set is not prepared yet and needs no download."""
 
 from __future__ import annotations
 
@@ -44,7 +40,6 @@ class ProblemSet(NamedTuple):
 
     @property
     def source(self) -> dict[str, Any]:
-        """Where the problems come from."""
         return json.loads(self.spec)["source"]
 
     @property
@@ -55,7 +50,6 @@ class ProblemSet(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What messages call the set."""
         return str(self.path or self.source["source"])
 
     @property
@@ -96,7 +90,6 @@ def named(key: str) -> Iterator[None]:
 
 
 def parsed(spec: str) -> Any:
-    """The spec of a preparation."""
     from reward_ablation.data.problems import PrepareSpec  # here, because it is seldom needed
 
     return PrepareSpec.model_validate_json(spec)

@@ -1,8 +1,7 @@
 """What the next start makes and what it keeps, by the study and the records on disk, and for each run one reason.
 
-The plan, the status, the preview and the start itself read these decisions. Only tables and figures are left to
-Snakemake (`start.reruns`). Deciding needs no Snakemake, and writes nothing. Snakemake's own records do not count here,
-because they are lost when results are moved.
+The plan, the status, the preview and the start itself read these decisions. Snakemake's own records do not count here,
+because they are lost when results are moved. Only tables and figures are left to Snakemake (`start.reruns`).
 """
 
 from __future__ import annotations
@@ -35,13 +34,10 @@ from reward_ablation.system.digests import digest_where_present
 
 #: How many changed modules a reason names before "and n more".
 NAMED_MODULES = 3
-
 #: Start of the reason when the code that decides a run's numbers has changed.
 CODE_CHANGED = "training code changed"
-
 #: The reason when a run's folder holds the run of another config.
 OTHER_CONFIG = "its run.json is of another config"
-
 _INPUTS = {"model": "base model", "problems": "training set"}
 
 
@@ -175,11 +171,7 @@ def why_new(run: Run, history: History) -> str:
 
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """The differences of two specs without seeds, in words, weights first.
-
-    >>> differences({"weights": {"format": 0.33}}, {"weights": {"format": 0.5}})
-    ['format 0.33 → 0.5']
-    """
+    """The differences of two specs without seeds, in words, weights first: `format 0.33 → 0.5`."""
     names = _new_names(before.get("components", {}), after.get("components", {}))
     for section in ("components", "weights"):
         if section in before:
@@ -297,7 +289,6 @@ class Decisions:
 
     @cached_property
     def history(self) -> History:
-        """The runs on disk, of this study and of other configs."""
         return read_history(self.root / "runs", self.study.runs)
 
     @cached_property
@@ -308,16 +299,13 @@ class Decisions:
 
     @cached_property
     def pace(self) -> Pace:
-        """How long steps took in earlier runs, and how many steps runs have."""
         return Pace(self.history)
 
     @cached_property
     def runs(self) -> dict[str, PlannedRun]:
-        """The decision on each run of the study, by the run's name."""
         return {name: self._planned(run) for name, run in self.study.runs.items()}
 
     def _planned(self, run: Run) -> PlannedRun:
-        """The decision on one run."""
         if run.name in self.study.diverged:
             return PlannedRun(run, False, DIVERGED.format(self.study.diverged[run.name]), diverged=True)
         record = self.history.records.get(run.name)
@@ -373,7 +361,6 @@ class Decisions:
 
     @cached_property
     def damaged_answers(self) -> dict[str, str]:
-        """What is wrong with each damaged file of answers."""
         return self.damage.all_answers()
 
     @cached_property
@@ -382,7 +369,6 @@ class Decisions:
         return [evaluation for model in self._models for evaluation in self.evaluations_of(model)]
 
     def evaluations_of(self, model: str) -> list[Evaluation]:
-        """The evaluations that a start makes of one model."""
         files = self.damage.answer_files(model)
         make = [file for file in files if file in self.answers_again or not self.exists(file)]
         return [evaluation_of(file, model) for file in make]

@@ -1,10 +1,7 @@
 """The primary question, the claims and the looks, which `plan` prints and a start records before its jobs.
 
-A look is a test after a planned number of seeds. A study is sequential if its config has `seeds.looks`: arms get
-more seeds while a contrast of theirs is open, that is, found neither different nor equivalent, with a look left.
-`study.primary`, `study.claims` and `study.looks` say what is on record of each; here they are brought together and
-written to `study.json`. The rules `describe` and `report_pages` run this module as a command: `main` makes the whole
-study from its config for both.
+A look is a test after a planned number of seeds. In a sequential study (`seeds.looks`) arms get more seeds while a
+contrast of theirs is open: found neither different nor equivalent, with a look left.
 """
 
 from __future__ import annotations
@@ -29,13 +26,7 @@ from reward_ablation.system.strict_text import load_json
 
 
 class Declarations:
-    """What a study declares: what is on record where nothing changed, else what the next start records.
-
-    A question, claim or plan of looks on record keeps its time, so that an unchanged study has an unchanged record.
-
-    `study.description` is the path of `study.json`, and `study.described` its content as the study was resolved.
-    `study.on_record` is what that content declares or, if it is lost, what the records of runs declare.
-    """
+    """What a study declares: as on record where nothing changed, with its time, else what the next start records."""
 
     def __init__(self, study: Study):
         self.study = study
@@ -44,12 +35,10 @@ class Declarations:
 
     @cached_property
     def primary(self) -> Primary:
-        """Declaration of the primary question."""
         return declare_primary(self.study.question, self.on_record.primary, self.runs)
 
     @cached_property
     def claims(self) -> ClaimsOnRecord:
-        """Declarations of the claims."""
         return declared_claims(self.study.claims, self.on_record.claims, self.runs)
 
     @cached_property
@@ -122,12 +111,9 @@ class Declarations:
 
 
 def record_question(study: Study, trains: bool, describes: bool, tell: Callable[[str], None]) -> None:
-    """Write `study.json` before the first job if the question, a claim or the looks are not recorded yet.
+    """Write `study.json` before the first job if it lacks a declaration; called in `onstart`.
 
-    To be called in `onstart`. `trains` says whether this start trains a run, and `describes` whether one of its jobs
-    writes `study.json`. If neither, nothing happens: no run begins before the next start. `tell` gets a line if the
-    question is not known to be declared before the first run, another if a claim is not, or if one was taken out after
-    there were runs, and one if the plan of looks was changed after its first look.
+    Without a run to train or a job that describes, nothing happens. `tell` gets lines on what was declared late.
     """
     now = Declarations(study)
     if not (now.lacks_primary or now.lacks_claims or now.lacks_looks) or not (trains or describes):
@@ -143,11 +129,7 @@ def record_question(study: Study, trains: bool, describes: bool, tell: Callable[
 
 
 def describe_study(study: Study, path: Path) -> None:
-    """Write `study.json`, and in a sequential study the next look into it. All answers of the look exist by now.
-
-    Recorded looks stay as they are. If the rule runs again, none of them is judged anew. The numbers of arms and runs,
-    the warnings and the looks are printed.
-    """
+    """Write `study.json`, and in a sequential study the next look into it; recorded looks are not judged anew."""
     now = Declarations(study)
     content = now.content()
     write_json(content, path)

@@ -1,8 +1,6 @@
-"""Tables, figures and summary of a folder with a `study.json`, made by a second Snakemake.
+"""Tables, figures and summary of a folder with a `study.json`, for `preview` and `import`.
 
-`reward-ablation preview` calls it for a part of a study, and `import` for runs without a config of training. The second
-Snakemake has its own folder and records, and runs `workflow/preview.smk`, which reads the `DescribedStudy`. Its rules
-of tables, figures and the summary are a trained study's, and it runs only the rules whose inputs changed.
+A second Snakemake, with its own folder and records, runs a trained study's rules by `workflow/preview.smk`.
 """
 
 from __future__ import annotations
@@ -75,10 +73,7 @@ def make_tables(
     lock: Lock,
     report: str | None = None,
 ) -> int:
-    """Make what changed in a folder, called `shown`, since the last time; 1 where anything failed, else 0.
-
-    The second Snakemake holds the folder's `lock`, too: it may outlive this process.
-    """
+    """Make what changed in a folder, called `shown`, since the last time; 1 where anything failed, else 0."""
     work = folder / WORK
     work.mkdir(exist_ok=True)
     write_if_changed(asdict(rules), work / RULES)

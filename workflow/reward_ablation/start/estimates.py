@@ -1,7 +1,4 @@
-"""Estimates of how long runs and evaluations will take, from the records of earlier ones.
-
-The plan and the start print these hours, and `budget` spends them. `decide` counts by `Pace` the steps that are left.
-"""
+"""Estimates of how long runs and evaluations will take, from the records of earlier ones."""
 
 from __future__ import annotations
 
@@ -121,7 +118,6 @@ class Evaluations:
 
     @property
     def total(self) -> int:
-        """Number of files of answers."""
         return sum(self.counts.values())
 
 

@@ -1,7 +1,6 @@
 """The files of the results folder: `prune` deletes what the study does not need, and `verify` reads what is recorded.
 
-`prune` deletes runs that cost more than an hour, with all that belongs to them, only with `--costly`. `verify`
-leaves out logs, scores, tables and figures: these are made again in minutes from the files that have digests.
+`verify` leaves out logs, scores, tables and figures: these are made again in minutes from the files with digests.
 """
 
 from __future__ import annotations
@@ -231,11 +230,6 @@ def _is_a_fetched_model(folder: Path) -> bool:
     return set(os.listdir(folder)) <= listed | {"model.json"}
 
 
-def foreign_in(run: Path) -> list[str]:
-    """Names in a run's folder that training does not write."""
-    return sorted(name for name in os.listdir(run) if not _OF_A_RUN.fullmatch(name))
-
-
 def remove(study: Study, leftovers: Sequence[Leftover], tell: Callable[[str], None], costly: bool = False) -> None:
     """Delete leftovers, but leftovers of costly runs only with `costly`, and tell what stays and why."""
     costly_ones = [] if costly else costly_leftovers(leftovers)
@@ -262,7 +256,7 @@ def delete(leftover: Leftover, root: Path) -> str | None:
     path = leftover.path
     is_run = path.is_dir() and bool(re.fullmatch(SEED, path.name))
     may_be_in_use = is_run or path.name in (PREVIEW, UNFINISHED) or path.name.endswith((SFT_WORK, ".requests.tmp"))
-    if is_run and (foreign := foreign_in(path)):
+    if is_run and (foreign := sorted(name for name in os.listdir(path) if not _OF_A_RUN.fullmatch(name))):
         return f"holds {foreign[0]}, which is not the workflow's"
     try:
         with take(path / LOCK) if may_be_in_use else nullcontext():

@@ -1,8 +1,6 @@
 """The full check: all problems that would end a start or one of its jobs, as far as they can be known before.
 
-A start calls it before its first job, and `reward-ablation plan` after planning. What a job would find after hours in a
-queue is found here in seconds. The checks call the functions that the jobs call, so that both refuse the same. No check
-writes into the results folder; `remember_settings` does, after a start's checks.
+The checks call the functions that the jobs call, so that both refuse the same. They write nothing.
 """
 
 from __future__ import annotations
@@ -264,7 +262,6 @@ def _in_a_fork(key: str, function: str, *arguments: Any) -> None:
 
 #: File in the results folder: a digest of the settings that TRL accepted, of the packages, and of the checking code.
 PASSED = ".settings_passed"
-
 #: For each quantity, the value that was seen first, and where.
 _Seen = dict[str, tuple[str, str]]
 

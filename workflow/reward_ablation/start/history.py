@@ -1,8 +1,4 @@
-"""What earlier starts left in the results folder: finished and interrupted runs, and damaged files.
-
-`decide` reads it to say what the next start makes. The status, `prune`, `verify` and `plan --adopt` take its readers of
-records and locks, and its search for damaged files. It says what is there, and not what follows from it.
-"""
+"""What earlier starts left in the results folder: finished and interrupted runs, and damaged files."""
 
 from __future__ import annotations
 
@@ -30,7 +26,6 @@ from reward_ablation.system.strict_text import load_json
 SEED = "seed[0-9]+"
 KEYED = rf"{NAME_PATTERN}-[0-9a-f]{{{KEY_DIGITS}}}"
 RUN = f"{KEYED}/{SEED}"
-
 #: Stands for a record that exists and cannot be read.
 BROKEN: dict[str, Any] = {}
 

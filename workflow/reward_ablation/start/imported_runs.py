@@ -1,8 +1,4 @@
-"""The command `reward-ablation import`: tables, figures and a report of runs that were trained elsewhere.
-
-`start.command_line` calls it. The package `imported` reads the files and makes a results folder of them. This module
-locks that folder, reads nothing where nothing changed, and has a second Snakemake make the tables (`start.described`).
-"""
+"""The command `reward-ablation import`: tables, figures and a report of runs that were trained elsewhere."""
 
 from __future__ import annotations
 
@@ -32,10 +28,7 @@ REPORT = "report.html"
 
 
 def import_runs(file: Path, home: Path, cores: int, tell: Callable[[str], None]) -> int:
-    """Import the runs of a YAML, and make their tables; 1 where a table, figure, summary or report failed, else 0.
-
-    `home` is the folder of the Snakefile, and `cores` how many cores the second Snakemake may use.
-    """
+    """Import the runs of a YAML, and make their tables; 1 where a table, figure, summary or report failed, else 0."""
     written = contents_of(file)
     config: ImportConfig = validate_spec(ImportConfig, written, str(file))
     base = file.parent

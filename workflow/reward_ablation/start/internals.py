@@ -1,8 +1,7 @@
-"""All uses of Snakemake's internal attributes, which may change between its versions.
+"""All fifteen uses of Snakemake's internal attributes, which may change between its versions.
 
-The Snakefile, `reruns`, `rule_params` and the Slurm executor call these functions. Snakemake has no public way for a
-workflow to know its targets or jobs, or to have a job run again. There are fifteen uses, each marked with its number.
-An attribute that is missing gives a StudyError that names it.
+Snakemake has no public way for a workflow to know its targets or jobs, or to have a job run again. An attribute that
+is missing gives a StudyError that names it.
 """
 
 from __future__ import annotations
@@ -90,10 +89,7 @@ def compare_no_records(workflow: Any, rules: Collection[str], whole: Collection[
 
 
 def limit(workflow: Any, resource: str, amount: int) -> None:
-    """Let all jobs together use at most this amount of a resource, as with --resources, where no less is given there.
-
-    To be called in the Snakefile: the scheduler, which is made later, takes the limits over.
-    """
+    """Let all jobs use at most this amount of a resource, as with --resources; to be called in the Snakefile."""
     limits = _part(workflow, "global_resources")  # 9
     given = limits.get(resource)
     limits[resource] = amount if given is None or given.value is None else min(given.value, amount)

@@ -1,8 +1,4 @@
-"""The shell commands of jobs: their beginning, and what a start says of those that failed.
-
-The Snakefile sets these in Snakemake: the beginning of each rule's command, two filters of Snakemake's log, and what
-Ctrl-C does. The Slurm executor and `workflow/preview.smk` begin their commands in the same way.
-"""
+"""The shell commands of jobs: their beginning, and what a start says of those that failed."""
 
 from __future__ import annotations
 
@@ -24,10 +20,8 @@ from reward_ablation.system.errors import ERROR
 #: The words before and after the command in Python's message on a failed command.
 _COMMAND = "Command '"
 _ENDS = ("' returned non-zero exit status", "' died with")
-
 #: How many failed jobs are told when a start ends, a free choice.
 MOST = 5
-
 #: How many characters of an argument that is longer than twice this are shown, in the command of a failed job.
 SHOWN = 80
 

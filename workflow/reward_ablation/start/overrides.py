@@ -1,9 +1,7 @@
 """Overrides of a config: the environment wins over the file, and --config wins over the environment.
 
-REWARD_ABLATION__TRAINING__MAX_STEPS=50 in the environment sets training.max_steps to 50.
-
-The Snakefile and all commands that take a study get their config from here. A start writes the result to a file, and
-the Snakemake of a job reads that file instead of asking its own environment.
+REWARD_ABLATION__TRAINING__MAX_STEPS=50 in the environment sets training.max_steps to 50. A start writes the result to
+a file, which the Snakemake of a job reads instead of its own environment.
 """
 
 from __future__ import annotations
@@ -27,20 +25,16 @@ from reward_ablation.system.strict_text import load_json, load_yaml
 
 #: Start of the variables' names. The parts of a key's path follow, joined by two underscores.
 PREFIX = "REWARD_ABLATION__"
-
 #: Variable by which `reward-ablation run` hands the values of --config to Snakemake, as JSON. Snakemake itself would
 #: read numbers in lists as texts.
 GIVEN = "REWARD_ABLATION_GIVEN"
-
 #: Path of the key that may be `auto`.
 GPUS = ("launch", "gpus")
-
 #: Why jobs that go to other machines are refused with `auto`.
 AUTO = (
     "launch.gpus: auto means this machine's GPUs, but jobs are submitted to other machines; write how many GPUs a run "
     "takes (0 is the CPU)"
 )
-
 #: A number such as 1e-3, which YAML 1.1 takes for text.
 _EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 
@@ -51,20 +45,6 @@ class Setting(NamedTuple):
     variable: str
     path: tuple[str, ...]
     value: Any
-
-
-def overridden(
-    config: dict[str, Any], variables: Mapping[str, str], given: Mapping[str, Any], tell: Callable[[str], None]
-) -> None:
-    """Apply the environment and then --config to a config, in place; `tell` gets a line for each variable."""
-    settings = override(config, variables)
-    before = deepcopy(config)
-    merge(config, given)
-    for variable, path, value in settings:
-        overruled = path != GPUS and _differs(value, value_at(before, path), value_at(config, path))
-        note = "; --config has another value, which wins" if overruled else ""
-        shown = without_secrets(value, path[-1])
-        tell(printable(f"{'.'.join(path)}: {json.dumps(shown, default=str)}, by {variable}{note}"))
 
 
 def values_given(words: Iterable[str]) -> dict[str, Any]:
@@ -213,9 +193,16 @@ def with_overrides(
     environment: Mapping[str, str],
     tell: Callable[[str], None],
 ) -> StartConfig:
-    """Apply the environment and --config to the config of files, and count the GPUs for `auto`; `tell` gets lines."""
+    """Apply the environment and then --config to the config of files, and count the GPUs for `auto`."""
     variables = variables_in(environment)
-    overridden(config, variables, given, tell)
+    settings = override(config, variables)
+    before = deepcopy(config)
+    merge(config, given)
+    for variable, path, value in settings:
+        overruled = path != GPUS and _differs(value, value_at(before, path), value_at(config, path))
+        note = "; --config has another value, which wins" if overruled else ""
+        shown = without_secrets(value, path[-1])
+        tell(printable(f"{'.'.join(path)}: {json.dumps(shown, default=str)}, by {variable}{note}"))
     auto = value_at(config, GPUS) == "auto"
     if auto:
         number, device = count_gpus()

@@ -1,8 +1,4 @@
-"""The plan and its text: what the next start trains, evaluates and scores, and why, with an estimate of the hours.
-
-`reward-ablation plan` prints the whole text, and a start prints the summary in one line (`start.reruns`). What is made
-and why is `start.decide`'s; here it is counted and put into words, some of which the status shares.
-"""
+"""The plan and its text: what the next start trains, evaluates and scores, and why, with an estimate of the hours."""
 
 from __future__ import annotations
 
@@ -49,7 +45,6 @@ class Plan:
 
     @property
     def training(self) -> list[PlannedRun]:
-        """The runs that will be trained."""
         return [planned for planned in self.runs if planned.trains]
 
 
@@ -116,7 +111,7 @@ def plan_text(plan: Plan) -> str:
     """The whole text: a line of counts, each reason with its runs, damaged results, notes, and estimates."""
     evaluations = f", {plural(plan.evaluations.total, 'evaluation')} to make" if plan.evaluations.total else ""
     evaluations += f", {_files_to_score(plan)}" if plan.scorings else ""
-    lines = [f"study {plan.name}: {len(plan.training)} of {_counted(plan.runs)} to train{evaluations}", ""]
+    lines = [f"study {plan.name}: {len(plan.training)} of {plural(len(plan.runs), 'run')} to train{evaluations}", ""]
     lines += _reasons(plan.runs)
     if any(planned.why.startswith(CODE_CHANGED) for planned in plan.training):
         lines += ["", "to keep runs of other training code: add --any-code"]
@@ -152,13 +147,13 @@ def _reasons(runs: list[PlannedRun]) -> list[str]:
     lines = []
     for stays, why in reasons[:REASONS]:
         of_reason = by_reason[stays, why]
-        head = f"{'no training' if stays else 'train'}, {_counted(of_reason)}: {why}"
+        head = f"{'no training' if stays else 'train'}, {plural(len(of_reason), 'run')}: {why}"
         lines += textwrap.wrap(head, WIDTH, subsequent_indent="    ")
         arms = [f"arm {arm:{name}}  key {key}  {seeds(numbers)}" for (arm, key), numbers in _arms_of(of_reason).items()]
         lines += [f"    {line}" for line in first_lines(arms, most, "more arms")]
     if len(reasons) > REASONS:
         others = [planned for reason in reasons[REASONS:] for planned in by_reason[reason]]
-        lines.append(f"and {_counted(others)} for {plural(len(reasons) - REASONS, 'more reason')}")
+        lines.append(f"and {plural(len(others), 'run')} for {plural(len(reasons) - REASONS, 'more reason')}")
     return lines
 
 
@@ -168,7 +163,7 @@ def summary(plan: Plan) -> str:
     if plan.training:
         reasons = list(dict.fromkeys(planned.why for planned in plan.training))
         why = "; ".join(reasons[:2]) + (f"; {plural(len(reasons) - 2, 'more reason')}" if len(reasons) > 2 else "")
-        parts = [f"{_counted(plan.training)} to train ({why})", estimate_text(plan)]
+        parts = [f"{plural(len(plan.training), 'run')} to train ({why})", estimate_text(plan)]
     if plan.evaluations.total:
         parts.append(evaluations_text(plan))
     parts += scorings_lines(plan)
@@ -253,10 +248,6 @@ def _where(processes: list[int], on_gpus: bool) -> str:
         return ""
     number = " to ".join(str(end) for end in dict.fromkeys([processes[0], processes[-1]]))
     return f"on {number} GPUs" if on_gpus else f"in {number} processes"
-
-
-def _counted(runs: list[PlannedRun]) -> str:
-    return plural(len(runs), "run")
 
 
 def _arms_of(runs: list[PlannedRun]) -> dict[tuple[str, str], list[int]]:

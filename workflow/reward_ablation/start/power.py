@@ -1,8 +1,4 @@
-"""The command `reward-ablation power`: which effects a study of this design would find.
-
-`start.command_line` calls it, before the first run or after. `budget` shares its variances and words. The computation
-is `design.power`; here are the designs to compare, where the variances are from, the text, the table and the figure.
-"""
+"""The command `reward-ablation power`: which effects a study of this design would find."""
 
 from __future__ import annotations
 
@@ -42,22 +38,16 @@ from reward_ablation.system.plain_values import printable
 
 #: Folder of the command's files, below the study's results.
 FOLDER = "design"
-
 #: Numbers of seeds in the table, besides the study's own number and one more. A free choice.
 TABLE_SEEDS = (2, 3, 4, 5, 6, 8, 10)
-
 #: Effects that are examined where the user states none, as fractions of the metric's range. A free choice.
 EFFECTS = (0.05, 0.1)
-
 #: Options for stated variances, which several commands take.
 STATED = ("seed_sd", "question_sd", "answer_sd", "mean")
-
 #: Advice for a user who has to state how much seeds differ.
 ADVICE = "add --pilot FOLDER for the results folder of another study, or --seed-sd NUMBER"
-
 #: Characters of a line of the text.
 WIDTH = 110
-
 #: How many contrasts are printed, a free choice. The table has all.
 MOST = 6
 

@@ -1,9 +1,7 @@
 """`reward-ablation preview`: the tables, figures and summary of the finished part of a study, while the study goes on.
 
 The folder `preview` of the results gets a `study.json` with the finished runs alone, and links to the study's files. A
-second Snakemake, with its own folder and records, runs the rules of tables, figures and the summary there. It runs the
-same commands as the study does, and only those whose inputs changed since the last preview. A preview reads the
-study's own files and never writes them. It takes none of the study's locks, and leaves the declared question as it is.
+preview never writes these, takes none of the study's locks, and leaves the declared question as it is.
 """
 
 from __future__ import annotations
@@ -29,21 +27,17 @@ from reward_ablation.system.started_in import VARIABLE
 
 #: Folders of the study that the commands of the tables read.
 READ = ("benchmarks", "data", "evaluation", "models", "runs", "scores")
-
 #: The warning that is printed, and written above the summary.
 CAUTION = (
     "Estimates, intervals and p-values change as runs finish. A preview is no look of a sequential rule: do not stop "
     "the study or conclude anything because of it."
 )
-
 #: An evaluation set is left out if it would keep less than this share of the runs of the best set. A free choice.
 SHARE_OF_RUNS = 0.5
 
 
 @dataclass(frozen=True)
 class Preview:
-    """The preview of a study's finished part."""
-
     study: Study
     finished: FinishedPart
     home: Path  # folder of the Snakefile

@@ -1,9 +1,7 @@
 """Input functions by which Snakemake makes what `decide` decided, and holds still what stays.
 
-The Snakefile makes one `Reruns`, and the rules take their input functions from it. Snakemake compares params, inputs
-and file times with its records in `.snakemake/`. For runs and answers these count for nothing here, nor for models,
-data and scores: the records that lie beside the results decide, wherever the results were moved. Tables and figures,
-which take seconds, are left to Snakemake.
+The records beside the results decide, wherever the results were moved. Snakemake's own records in `.snakemake/` count
+for tables and figures only, which take seconds.
 """
 
 from __future__ import annotations
@@ -53,11 +51,9 @@ WHOLE = ("fetch", "fetch_reward_model", "sft", "train", "evaluate", "evaluate_ba
 
 
 class Reruns:
-    """Tells Snakemake, while it plans its jobs, which results must be made again.
+    """Tells Snakemake, while it plans its jobs, which results must be made again: input functions that force jobs.
 
-    Its input functions are called by Snakemake: each returns the inputs of a job, and forces the job where needed.
-    `workflow` is a `snakemake.workflow.Workflow`. In a process that Snakemake started for one job, nothing is forced:
-    the job that runs there was decided on already.
+    In a process that Snakemake started for one job, nothing is forced: that job was decided on already.
     """
 
     def __init__(self, workflow: Any, study: Study):
@@ -115,7 +111,6 @@ class Reruns:
         return set(self.decisions.scorings)
 
     def options_of_evaluation(self, wildcards: Any) -> str:
-        """Options of the evaluation command."""
         scores = f"{self.study.config.root}/scores"
         options = {
             f" --scores {shlex.quote(scores)}": os.path.isdir(self.study.root / scores),
@@ -125,13 +120,9 @@ class Reruns:
         return "".join(option for option, is_needed in options.items() if is_needed)
 
     def inputs_of_description(self, wildcards: Any) -> list[str]:
-        """Input function of `study.json`: no inputs, except in a sequential study.
+        """Input function of `study.json`: what a look needs, if any. Forces a file of another config, or a look's.
 
-        Forces a file of another config, and in a sequential study the file as long as a look is left.
-
-        Snakemake may have no record of the file, because a start that trains writes the file before its first job, for
-        the primary question. In a sequential study the file also records the looks. The next look is taken once all
-        answers exist, whatever the file's time.
+        Snakemake may have no record of the file, because a start that trains writes it before its first job.
         """
         described = self.study.described
         is_outdated = bool(self.code_counts and described and described.get("digest") != self.study.digest)
@@ -170,13 +161,10 @@ class Reruns:
         return {name: [f"{self.study.config.root}/{file}" for file in each] for name, each in files.items()}
 
     def _staying(self, files: dict[str, list[str]]) -> dict[str, list[str]]:
-        """Mark the inputs of a result that stays: no reason to make the result again, and not traced to their jobs.
-
-        Ancient inputs alone would not do. If a job has to run, Snakemake skips all jobs behind the job's ancient
-        files, with everything that is missing, changed or forced there. Missing inputs are left out, because the jobs
-        that make them would run this one. For reports, rule graphs and starts that force jobs, the inputs are only
-        ancient: the graph still shows these jobs, and a job that is forced needs all of its inputs.
-        """
+        """Mark the inputs of a result that stays: no reason to make the result again, and not traced to their jobs."""
+        # Ancient inputs alone would not do: if a job has to run, Snakemake skips all jobs behind its ancient files,
+        # with all that is missing, changed or forced there. Missing inputs are left out: their jobs would run this one.
+        # For reports and rule graphs the inputs are only ancient, so the graph still shows these jobs.
         paths = self._below_root(files)
         if shows_all_jobs(self.workflow):
             return {name: ancient(each) for name, each in paths.items()}
@@ -187,10 +175,9 @@ class Reruns:
 
     @property
     def retries(self) -> int:
-        """How often a run, or the supervised start, is started again after a failure that may pass. It then goes on.
+        """How often a run or supervised start goes on after a signal, a time limit or too little GPU memory.
 
-        Such failures are a signal, a time limit or too little GPU memory. Only the main process starts a run again. A
-        Snakemake in a cluster's job would do so in a job that is about to end.
+        Not by a Snakemake in a cluster's job: that job is about to end.
         """
         return RETRIES if self.is_main else 0
 
@@ -225,7 +212,6 @@ class Reruns:
 
     @property
     def submits(self) -> bool:
-        """Whether this start submits jobs to run elsewhere."""
         return bool(jobs_to_submit(self.workflow))
 
     @property

@@ -1,10 +1,7 @@
 """Runs from stored rollouts: of finished runs that trained alike, and differ in components that train nothing.
 
-A component of weight 0 is scored, and changes no bit of training. If it is new, or its code or parameters changed, its
-scores follow from the stored texts, and nothing has to be trained. Nor has it if a component that trains has another
-name. `start.adopt` makes such runs, for `reward-ablation plan --adopt RESULTS`; a start never does so itself,
-because scoring may take long. What a text does not tell cannot be made: gradients of such a component, and columns of
-`log_extra`.
+A component of weight 0 changes no bit of training, so its scores follow from the stored texts. Names of components do
+not matter either. A start never makes such runs itself, because scoring may take long: `plan --adopt RESULTS` does.
 """
 
 from __future__ import annotations
@@ -40,11 +37,9 @@ from reward_ablation.system.user_functions import in_a_file, names_a_module, use
 
 #: Built-in components whose score needs more than the texts: the tokens themselves, a model, or a draw.
 NEEDS_MORE = frozenset({"diversity", "judge", "random", "repetition_penalty", "reward_model"})
-
 #: What training gives a user's function, and nothing has stored.
 NOT_STORED = ("completion_ids", "trainer_state", "log_extra", "log_metric")
 UNKNOWN_TOKENS = "reads completion_ids, which no run stores; start the study without --adopt, which trains these runs"
-
 #: Files of a run that name components.
 NAMING = ("rollouts.parquet", "metrics.parquet", "gradients.parquet", "projections.parquet")
 

@@ -1,8 +1,4 @@
-"""Checks before the first job: no other Snakemake works in the results folder, and this one can write there.
-
-A start claims the folder before its first job, and `prune --delete` before it deletes. Both, and all other commands on
-a study, warn if the last start in the folder was of another config.
-"""
+"""Checks before the first job: no other Snakemake works in the results folder, and this one can write there."""
 
 from __future__ import annotations
 
@@ -16,22 +12,18 @@ from reward_ablation.system.plain_values import printable
 
 #: The lock's file, in the results folder.
 LOCK = ".lock"
-
 #: File in the results folder with the path of the config of the last start, from the working folder.
 CONFIG = ".config"
-
 #: Bytes of free space that a start needs; a small study's tables need more.
 LEAST_SPACE = 1 << 20
-
 _AGAIN = "run the same command again"
 
 
 class ResultsFolder:
     """The results folder of a Snakemake that is about to plan its jobs.
 
-    Snakemake's own lock is a file that outlives SIGKILL and a power cut; the lock here does not. The lock is taken
-    before the first job but after the plan, because a dry run plans, too. If another Snakemake worked here between plan
-    and lock, the plan is out of date: its jobs would delete the other's results, and make them again.
+    Unlike Snakemake's lock, this one does not outlive SIGKILL. It is taken after the plan, because a dry run plans. If
+    another Snakemake worked here in between, this plan's jobs would delete the other's results.
     """
 
     def __init__(self, folder: Path):
@@ -52,7 +44,6 @@ class ResultsFolder:
         ]
 
     def record_config(self, files: Sequence[str | Path]) -> None:
-        """Note the config of this start, for `other_config`."""
         with storage_errors(self.folder):
             (self.folder / CONFIG).write_text(os.path.relpath(files[0]), encoding="utf-8")
 

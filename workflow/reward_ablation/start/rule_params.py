@@ -1,8 +1,6 @@
 """What Snakemake asks for each job beside its files: params, threads, resources and a priority, by its wildcards.
 
-The rules in `workflow/rules/` take these functions from the one `RuleParams` that the Snakefile makes. No key, record
-or rerun depends on the priority. It is chosen so that the first comparisons of arms are finished early: among the jobs
-that are ready, Snakemake starts those with the highest priority.
+The priority makes the first comparisons of arms finish early; no key, record or rerun depends on it.
 """
 
 from __future__ import annotations
@@ -45,11 +43,9 @@ class RuleParams:
         return self.study.runs[wildcards.run]
 
     def spec_of_run(self, wildcards: Any) -> str:
-        """Canonical spec of a run."""
         return self._run(wildcards).spec
 
     def code_of_run(self, wildcards: Any) -> str:
-        """Digest of the code that decides a run's numbers."""
         return self._run(wildcards).code
 
     def options_of_run(self, wildcards: Any) -> str:
@@ -84,11 +80,9 @@ class RuleParams:
         return self.study.reward_models[wildcards.reward_model]
 
     def evaluation_set(self, wildcards: Any) -> str:
-        """Spec of an evaluation set."""
         return self.study.datasets[wildcards.dataset]
 
     def priority_of_run(self, wildcards: Any) -> int:
-        """Priority of the training of a run."""
         return self.priorities.get(wildcards.run, 0)
 
     def priority_of_answers(self, wildcards: Any) -> int:

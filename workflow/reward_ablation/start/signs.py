@@ -1,8 +1,4 @@
-"""The last signs of an unfinished run's process: its heartbeat, the end of its log, its record of attempts.
-
-The status tells by them whether a run works, stopped or failed. A start and a preview read the ends of logs here to
-name the errors of their failed jobs.
-"""
+"""The last signs of an unfinished run's process: its heartbeat, the end of its log, its record of attempts."""
 
 from __future__ import annotations
 
@@ -18,15 +14,12 @@ from reward_ablation.system.strict_text import load_json
 
 #: Seconds for which a process that just started may write nothing, and for which a process that stops may still write.
 BRIEF = 60.0
-
 #: Bytes that are read from the end of a log: some hundred lines.
 TAIL = 64 << 10
 
 
 @dataclass(frozen=True)
 class LogEnd:
-    """The end of a log."""
-
     changed: float  # time of the last write to the log, in seconds since 1970
     error: str = ""  # the error that the command ended with; empty where the log has none
     unexpected: bool = False  # whether the error is an exception that the command did not foresee
@@ -48,7 +41,6 @@ class Signs:
 
     @property
     def stopped(self) -> bool:
-        """Whether the process has stopped in order."""
         return self.beat is not None and self.beat.stopped
 
     @property
@@ -64,7 +56,6 @@ class Signs:
 
     @property
     def last_line(self) -> str:
-        """The last line of the log."""
         return self.log.last if self.log else ""
 
 

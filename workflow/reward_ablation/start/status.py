@@ -1,8 +1,7 @@
 """The status of a study: the states of its runs, its evaluations, and failed jobs other than training.
 
-`reward-ablation status` prints it, and `watch` reads it again and again. The states are read from the files on disk,
-not from a Snakemake that may be at work. The process that trains a run holds the lock in the run's folder and writes a
-heartbeat there, its log ends with its error, and Slurm knows which jobs wait.
+The states are read from files, not from a Snakemake at work: the process that trains a run holds its lock and writes a
+heartbeat, its log ends with its error, and Slurm knows which jobs wait.
 """
 
 from __future__ import annotations
@@ -35,14 +34,11 @@ from reward_ablation.system.strict_text import load_json
 
 #: Seconds that Slurm has to answer, while the user waits.
 SLURM_SECONDS = 10.0
-
 #: Where neither lock nor job shows whether a process is at work: a run with no heartbeat and no log line for this many
 #: seconds counts as interrupted. A process in training beats every few seconds, but may load a model for minutes.
 SILENT = 600.0
-
 #: Slurm's states of a job whose processes exist. In every other state of a live job that is not ending, the job waits.
 _RUNS = {"RUNNING", "RESIZING", "SIGNALING", "STOPPED", "SUSPENDED"}
-
 #: Characters of a line of the text.
 WIDTH = 110
 #: Up to this many runs are listed one by one. Of more, finished and unstarted runs are counted, for as many arms.
@@ -98,7 +94,6 @@ class StatusReader:
     jobs: dict[str, SlurmJob]
 
     def status(self, planned: PlannedRun) -> RunStatus:
-        """The status of a run; `planned` is the decision on the run."""
         run, history, present = planned.run, self.decisions.history, self.decisions.present
         folder = self.decisions.root / "runs" / run.name
         record = history.records.get(run.name)
@@ -207,8 +202,6 @@ class Job:
 
 @dataclass(frozen=True)
 class Status:
-    """The status of a study."""
-
     study: Study
     now: float  # seconds since 1970
     runs: list[RunStatus]  # all runs, in the study's order
@@ -332,14 +325,12 @@ def _row(each: RunStatus, status: Status, name: int) -> list[str]:
 
 
 def failure_of(each: RunStatus) -> str:
-    """The error of a failed run."""
     last = each.signs.last_line
     known = f"last line of its log: {last}" if last else "its log has no text"
     return each.signs.error or f"the run ended without an error message{_after_step(each)}; {known}"
 
 
 def facts_of(each: RunStatus, status: Status) -> list[str]:
-    """What is known of a run, for its line."""
     if each.state in (State.DONE, State.DIVERGED):
         when = [_when(each.finished)] if each.finished else []
         return [hours_text(each.hours, status.on_gpus), *when, *([each.why] if each.why else [])]

@@ -1,8 +1,4 @@
-"""The study that `reward-ablation watch` shows, with its runs' states as `status` prints them.
-
-`start.command_line` calls it and hands the result to the page. The page (package `watch`) may import nothing of
-`start`. It gets the states by a function that it calls again and again.
-"""
+"""The study that `reward-ablation watch` shows, with its runs' states as `status` prints them."""
 
 from __future__ import annotations
 
