@@ -36,8 +36,6 @@ def test_the_start_stands_beside_the_fetched_model_and_in_each_run(config):
     [
         {"completion": "{answer}"},
         {"training": {"max_steps": 3}},
-        {"lora": {}},
-        {"seed": 1},
         {"data": {**SFT["data"], "count": 6}},
     ],
 )
@@ -48,12 +46,9 @@ def test_what_decides_the_start_decides_the_runs(config, sft):
     assert (before.demonstrations_file != after.demonstrations_file) == ("data" in sft)
 
 
-def test_prompts_decide_the_start(config):
-    other = config | {"prompt": {"template": "{question}!"}}
-    assert study_of(config).model_file != study_of(other).model_file
+def test_prompts_decide_the_start_and_spellings_of_it_do_not(config):
+    start = study_of(config).model_file
+    assert study_of(config | {"prompt": {"template": "{question}!"}}).model_file != start
     kwargs = config | {"training": {**config["training"], "chat_template_kwargs": {"enable_thinking": False}}}
-    assert study_of(config).model_file != study_of(kwargs).model_file
-
-
-def test_spellings_of_one_start_have_one_key(config):
-    assert study_of(config).model_file == study_of(config, completion=["{solution}"], training={}).model_file
+    assert study_of(kwargs).model_file != start
+    assert study_of(config, completion=["{solution}"], training={}).model_file == start
