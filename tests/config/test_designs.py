@@ -76,16 +76,8 @@ def test_refused(design, message):
 @pytest.mark.parametrize(
     ("design", "components", "message"),
     [
-        (
-            {"design": "factorial", "weights": {"a": 1, "b": 1, "a_b": 1}},
-            ["a", "b", "a_b"],
-            "are both called a_b",
-        ),
-        (
-            {"design": "simplex", "steps": 12},
-            ["a", "a1", "b", "b1"],
-            "of a1 and b are both called a11_b11",
-        ),
+        ({"design": "factorial", "weights": {"a": 1, "b": 1, "a_b": 1}}, ["a", "b", "a_b"], "are both called a_b"),
+        ({"design": "simplex", "steps": 12}, ["a", "a1", "b", "b1"], "of a1 and b are both called a11_b11"),
         ({"design": "simplex", "steps": 2}, [], "arms.components: missing, and its default, the components scored ev"),
     ],
 )

@@ -11,6 +11,7 @@ import yaml
 from configs import changed, refusal
 from reward_ablation.config.secrets import refuse_secrets, without_secrets
 from reward_ablation.study.resolve import check_variables, resolve
+from reward_ablation.study.shown_paths import without_places
 from reward_ablation.system.errors import StudyError
 
 URL = "https://me:hunter2@judge.example/v1"
@@ -71,10 +72,10 @@ def test_what_is_no_secret_is_not_refused(config, tmp_path, value):
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("config/**/*.yaml")), ids=lambda path: path.name)
-def test_the_configs_that_come_along_hold_no_secrets(path):
+def test_the_configs_that_come_along_hold_no_secrets_and_no_absolute_paths(path):
     config = yaml.safe_load(path.read_text())
     refuse_secrets(config)
-    assert without_secrets(config) == config
+    assert without_secrets(config) == without_places(config, ROOT) == config
 
 
 def test_all_variables_that_are_not_set_are_told_in_one_line(config, tmp_path):

@@ -1,6 +1,5 @@
 """The supervised start in a config: what is refused, and what decides its key and the keys of runs."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -14,17 +13,9 @@ def study_of(config, **sft):
     return resolve(config | {"sft": SFT | sft}, "study.yaml", Path())
 
 
-def test_a_study_without_one_is_as_it_was(config):
-    study = resolve(config, "study.yaml", Path())
-    assert all("sft" not in json.loads(run.spec) for run in study.runs.values())
-    assert study.model_file == study.fetched_file
-    assert study.demonstrations_file is None
-    assert resolve(config | {"sft": None}, "study.yaml", Path()).keys == study.keys
-
-
 def test_the_start_stands_beside_the_fetched_model_and_in_each_run(config):
     without, study = resolve(config, "study.yaml", Path()), study_of(config)
-    assert study.fetched_file == without.model_file
+    assert study.fetched_file == without.model_file == without.fetched_file
     assert study.model_file != study.fetched_file
     assert set(study.keys.values()).isdisjoint(without.keys.values())
     assert study.problems_file == without.problems_file
@@ -32,12 +23,7 @@ def test_the_start_stands_beside_the_fetched_model_and_in_each_run(config):
 
 
 @pytest.mark.parametrize(
-    "sft",
-    [
-        {"completion": "{answer}"},
-        {"training": {"max_steps": 3}},
-        {"data": {**SFT["data"], "count": 6}},
-    ],
+    "sft", [{"completion": "{answer}"}, {"training": {"max_steps": 3}}, {"data": {**SFT["data"], "count": 6}}]
 )
 def test_what_decides_the_start_decides_the_runs(config, sft):
     before, after = study_of(config), study_of(config, **sft)

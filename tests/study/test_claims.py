@@ -10,7 +10,6 @@ from reward_ablation.analysis.study_file import read_study
 from reward_ablation.start.declarations import Declarations, describe_study, record_question
 from reward_ablation.study.answers_record import read_record
 from reward_ablation.study.claims import recorded_claims
-from reward_ablation.study.declarations import declarations
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 
@@ -117,23 +116,3 @@ def test_a_claim_on_another_set_or_metric_under_the_same_name_is_another(start, 
     assert ([claim.runs_then for claim in record.claims], record.withdrawn_claims) == ([1], first.claims)
     config["data"]["evaluation"]["test"]["seed"] = 5
     assert len(start(better=BETTER | {"metric": "m"})[0].withdrawn_claims) == 2
-
-
-@pytest.mark.parametrize(
-    ("lacking", "lost"), [(["measured"], True), (["arm_keys", "measured"], True), (["arm_keys", "measured"], False)]
-)
-def test_a_claim_of_an_earlier_version_stays(start, clock, tmp_path, finish, lost, lacking):
-    """Names of arms, or of what is measured, counted there. Runs have it on record, too, if `study.json` is lost."""
-    first, _, _ = start(better=BETTER)
-    path = tmp_path / "results" / "study" / "study.json"
-    written = json.loads(path.read_text())
-    for key in lacking:
-        del written["claims"][0][key]
-    path.write_text(json.dumps(written))
-    finish(2, **declarations(path))
-    if lost:
-        path.unlink()
-    record, _, told = start(better=BETTER)
-    assert [claim.since for claim in record.claims] == [first.claims[0].since]
-    assert (record.withdrawn_claims, told) == ([], [])
-    assert record.claims[0].key == first.claims[0].model_copy(update={key: {} for key in lacking}).key

@@ -8,7 +8,6 @@ import pytest
 from configs import CONFIG, refusal
 from reward_ablation.start.declarations import Declarations, record_question
 from reward_ablation.study.answers_record import read_record
-from reward_ablation.study.declarations import declarations
 from reward_ablation.study.looks import ContrastAtLook, Look, recorded_looks
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.files import write_json
@@ -114,27 +113,6 @@ def test_a_renamed_arm_keeps_its_looks(looking, tmp_path, names):
     start(looking | {"training": {"max_steps": 11}}, tmp_path)
     study, _ = start(looking, tmp_path)  # returns to the plan under its first names
     assert seeds_by_arm(study)["c"] == [0, 1, 2]
-
-
-@pytest.mark.parametrize(("by_names", "in_runs"), [(False, True), (True, True), (True, False)])
-def test_a_record_of_an_earlier_version_stays(looking, tmp_path, in_runs, by_names, finish):
-    """Names counted there: of sets and metrics, once also of arms. Runs have it on record if `study.json` is lost."""
-    study, _ = start(looking, tmp_path)
-    former = study.looks.model_copy(update={"question": study.question.keys[1 + by_names], "by_names": by_names})
-    content = json.loads(study.description.read_text())
-    content["sequential"] |= former.model_dump()
-    if by_names:
-        del content["sequential"]["by_names"]
-    write_json(content, study.description)
-    if in_runs:
-        finish(1, **declarations(study.description))
-        study.description.unlink()
-    else:
-        take(study, b="different", c="open")
-    study, _ = start(looking, tmp_path)
-    record = recorded_looks(read_record(study.description))
-    assert (record.key, record.runs_then, record.earlier) == (former.key, 0, [])
-    assert seeds_by_arm(study)["c"] == ([0, 1] if in_runs else [0, 1, 2])
 
 
 def test_a_list_of_seeds_leaves_the_record_and_says_what_it_is_not(looking, tmp_path):

@@ -18,10 +18,8 @@ def test_metrics_move_no_run_and_no_answer(config):
     before = study(config)
     config["evaluation"]["metrics"] = {"flat": {"function": "constant", "range": [0, 2]}}
     after = study(config)
-    assert after.keys == before.keys
-    assert after.answers_folder == before.answers_folder
-    assert len(after.scores) == len(before.runs) + 1
-    assert before.scores == []
+    assert (after.keys, after.answers_folder) == (before.keys, before.answers_folder)
+    assert (len(after.scores), len(before.scores)) == (len(before.runs) + 1, 0)
 
 
 def test_a_changed_metric_is_scored_apart_and_its_limits_are_not_of_the_scores(config):

@@ -125,17 +125,12 @@ def test_a_change_after_runs_is_told_and_the_earlier_question_kept(start, clock,
     assert start()[1] == []  # told once
 
 
-def test_what_the_names_stand_for_counts_and_a_record_without_it_keeps_its_time(start, clock, tmp_path, finish):
+def test_what_the_names_stand_for_counts(start, clock, finish):
     own = {"function": "constant", "range": [0, 1]}
     first, _ = start(evaluation__metrics={"m": dict(own)}, primary={"metric": "m"})
-    path = tmp_path / "results" / "study" / "study.json"
-    written = json.loads(path.read_text())
-    del written["primary"]["measured"]
-    former = first.by_names("measured").key
-    path.write_text(json.dumps(written | {"primary": written["primary"] | {"digest": former}}))
-    finish(4, primary={former: first.since})
+    finish(4)
     moved, lines = start(evaluation__metrics__more={"function": "constant"}, trains=False)
-    assert (moved.since, moved.digest, moved.measured, lines) == (first.since, former, first.measured, [])
+    assert (moved.since, lines) == (first.since, [])
     for path, value, words in (
         ("data__evaluation__test__seed", 5, "dataset test"),
         ("evaluation__metrics__m__range", [0, 2], "metric m"),

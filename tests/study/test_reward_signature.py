@@ -129,10 +129,7 @@ UNSAID = "its arguments are not in the text of the file: "
         ("from elsewhere import *", f"{UNSAID}it may come from a star import"),
         ("class C:\n    def __call__(self): ...\nf = C()", "line 3 makes it with `C`, as an object that is no functio"),
         ("import functools\nf = functools.lru_cache(9)(print)", "line 2 makes it with `functools.lru_cache(9)`, as "),
-        (
-            "import functools\n@functools.cache\ndef f(completions): ...",
-            "the decorator `@functools.cache` makes it",
-        ),
+        ("import functools\n@functools.cache\ndef f(completions): ...", "the decorator `@functools.cache` makes it"),
         ("def g(completions): ...\ndef _h(): ...", "no function 'f'; functions in the file: g"),
         ("f = 3", "no function 'f'; functions in the file: none"),
         ("def f(:", "mine.py does not load: SyntaxError: invalid syntax (mine.py, line 1)"),

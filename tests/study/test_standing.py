@@ -200,20 +200,33 @@ def test_arms_that_came_and_went_beside_the_declared_contrasts_are_told(folder):
     assert Declarations(folder.study).content()["removed_arms"] == ["d"]
 
 
-def test_a_question_on_record_by_an_earlier_version_is_known_by_its_names(folder):
-    folder.start()
-    written = json.loads(folder.file.read_text())
-    del written["primary"]["arm_keys"], written["primary"]["measured"]
-    written["primary"]["digest"] = folder.study.question.keys[-1]
+@pytest.mark.parametrize(
+    ("lacking", "lost"), [(["measured"], True), (["arm_keys", "measured"], True), (["arm_keys", "measured"], False)]
+)
+def test_what_an_earlier_version_recorded_keeps_its_time(folder, lacking, lost):
+    """Names of arms, or of what is measured, counted there. Runs have it on record, too, if `study.json` is lost."""
+    folder.config |= {"primary": {"contrasts": [{"arm": "b"}]}, "seeds": {"looks": [2, 3]}}
+    folder.start(claims={"c": BETTER})
+    study, written = folder.study, json.loads(folder.file.read_text())
+    by_names = "arm_keys" in lacking
+    question = study.question.by_names(*lacking).key
+    plan = study.looks.model_copy(update={"question": question, "by_names": by_names})
+    parts = [written["primary"], written["claims"][0], written["sequential"]]
+    for part in parts[:2]:
+        for name in lacking:
+            del part[name]
+    parts[0]["digest"], parts[2]["question"] = question, question
+    parts[2]["by_names"] = by_names
     write_json(written, folder.file)
     folder.run()
-    first = folder.primary
+    if lost:
+        folder.file.unlink()
     assert folder.start() == []
-    folder.config["arms"]["arms"]["c"] = {"weights": {"format": 3}}
-    assert folder.start() == []  # c is exploratory
-    assert folder.primary == first
-    folder.delete_all_output()
-    assert folder.start()[0].endswith("after 4 runs were there")  # the records of runs know no question with c
+    now = json.loads(folder.file.read_text())
+    for part, then in zip([now["primary"], now["claims"][0], now["sequential"]], parts, strict=True):
+        assert (part["declared"], part["runs_then"]) == (then["declared"], 0)
+    assert (folder.said.primary.digest, folder.said.sequential.key) == (question, plan.key)
+    assert "withdrawn_claims" not in now
 
 
 @pytest.mark.parametrize(
