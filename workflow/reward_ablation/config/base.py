@@ -1,7 +1,4 @@
-"""What all config models share: the strict base class, and the patterns of names, folders and hub addresses.
-
-The sections of the config, the site file, imports and the specs of jobs are built on it, so that all refuse alike.
-"""
+"""What all config models and specs share: the strict base class, and patterns of names, folders and hub addresses."""
 
 from __future__ import annotations
 
@@ -132,10 +129,7 @@ def _parts(annotation: Any) -> Iterator[Any]:
 
 
 class Section(BaseModel):
-    """A part of the config, of a site file or of a spec. Unknown keys are refused, and no key gets another value later.
-
-    A subclass may allow further keys, by `extra`. `gone` has keys of earlier versions, and what to do in place of them.
-    """
+    """A part of the config, a site file or a spec. `gone` has keys of earlier versions, and what to do instead."""
 
     gone: ClassVar[dict[str, str]] = {}
 

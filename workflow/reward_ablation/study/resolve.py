@@ -1,8 +1,7 @@
 """From a config to a study: validate the config, expand its arms, and give its runs keys.
 
-The Snakefile calls `resolve` whenever Snakemake starts, and so do all commands on a study and the rules `describe` and
-`report_pages`. Each check raises a ValueError, `key: what is wrong; what is allowed`. `resolve` puts the file's name
-before it.
+Each check raises a ValueError, `key: what is wrong; what is allowed`, and `resolve` puts the file's name before it.
+Relative paths in a config start from `root`.
 """
 
 from __future__ import annotations
@@ -99,10 +98,7 @@ TAKEN = {
 
 
 def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
-    """Validate a config, as read from YAML, and resolve its arms into runs. Relative paths start from `root`.
-
-    Raises StudyError (`file: key: what is wrong; what is allowed`) if it is not valid.
-    """
+    """The study of a config, as read from YAML; else StudyError `file: key: what is wrong; what is allowed`."""
     if isinstance(arms := config.get("arms"), dict) and arms.get("design") == "imported":
         raise StudyError(f"{file}: arms.design: its runs were trained elsewhere; type reward-ablation import {file}")
     try:
