@@ -7,15 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Annotated, Any, ClassVar, get_args
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    StringConstraints,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 #: Names of arms, components and data sets: they become wildcards, file names and column names.
 NAME_PATTERN = r"[A-Za-z][A-Za-z0-9_]*"

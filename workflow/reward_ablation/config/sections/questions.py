@@ -60,8 +60,7 @@ class PrimaryQuestion(Section):
     dataset: Name | None = Field(None, description="An evaluation data set; default the first.")
     mode: Mode | None = Field(None, description="Default greedy, or sampled where evaluation.greedy is false.")
     metric: Line | None = Field(
-        None,
-        description="A metric of the evaluated models; default accuracy_strict, or else the first own metric.",
+        None, description="A metric of the evaluated models; default accuracy_strict, or else the first own metric."
     )
     contrasts: list[ContrastOfArms] | None = Field(
         None, min_length=1, description="Comparisons; default: each other arm with the baseline."

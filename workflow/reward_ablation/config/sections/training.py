@@ -27,8 +27,7 @@ class Component(Section):
         "all_tokens", description="The tokens of a completion that the component's advantage acts on."
     )
     scored: Literal["everywhere", "where_trained"] = Field(
-        "everywhere",
-        description="where_trained: only in arms whose weight is not 0; no part of the other arms' runs.",
+        "everywhere", description="where_trained: only in arms whose weight is not 0; no part of the other arms' runs."
     )
 
 
