@@ -79,7 +79,7 @@ def test_reentrant_checkpointing_goes_with_one_backward_pass(reason, sections):
     ("settings", "message"),
     [
         ({"gradient_checkpointing_kwargs": '{"use_reentrant": true}'}, "gradient_checkpointing_kwargs: '{"),
-        ({"model_init_kwargs": {"torch_dtype": "bfloat16"}}, "model_init_kwargs.torch_dtype: not to be set here; al"),
+        ({"model_init_kwargs": {"trust_remote_code": True}}, "model_init_kwargs.trust_remote_code: not to be set here"),
         ({"model_init_kwargs": {"attn_implementation": "a/b"}}, "a/b: no code of a repository is run"),
     ],
 )

@@ -10,33 +10,25 @@ from reward_ablation.config.trl_settings import GRPO, SFT
 #: What a setting begins with that asks TRL for an evaluation, an upload, or a step that a study has elsewhere.
 CARRIED_OUT_ELSEWHERE = ("eval_", "hub_", "push_", "do_", "log_completions", "vllm_server", "resume_", "fsdp", "tools")
 
-BOTH = {
-    "trust_remote_code": (True, "no code of a model's repository is run"),
-    "eval_steps": (10, "evaluation is a stage of its own: see evaluation"),
-    "enable_jit_checkpoint": (True, "training that is told to stop saves a checkpoint by itself"),
-}
-OF_GRPO = {
-    "use_vllm": (True, "set launch.vllm.mode"),
-    "fsdp_config": ({}, "layers hold parts of their weights"),
-    "train_sampling_strategy": ("group_by_length", "the seed orders the prompts; shuffle_dataset: false"),
-}
-SFT_SECTION = {"data": {"source": "word_problems", "count": 5, "split": "train"}}
 
-
-def refused(config, told):
-    assert refusal(config).startswith(told)
-
-
-@pytest.mark.parametrize("name", BOTH | OF_GRPO)
-def test_a_setting_that_means_nothing_is_refused_with_the_reason(config, name):
-    value, reason = (BOTH | OF_GRPO)[name]
-    arms = config["arms"]["arms"]
-    arm = {"arms": {"design": "list", "arms": arms | {"b": arms["b"] | {"training": {name: value}}}}}
-    refused(config | arm, f"arms.arms.b.training: {name}: not to be set here; {reason}")
-    refused(config | {"training": {name: value}}, f"training: {name}: not to be set here; {reason}")
-    if name in BOTH:
-        sft = {**SFT_SECTION, "training": {name: value}}
-        refused(config | {"sft": sft}, f"sft.training: {name}: not to be set here; {reason}")
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("trust_remote_code", True, "no code of a model's repository is run"),
+        ("eval_steps", 10, "evaluation is a stage of its own: see evaluation"),
+        ("fsdp_config", {}, "layers hold parts of their weights"),
+        ("train_sampling_strategy", "group_by_length", "the seed orders the prompts; shuffle_dataset: false"),
+    ],
+)
+def test_a_setting_that_means_nothing_is_refused_with_the_reason(config, name, value, reason):
+    setting = {"training": {name: value}}
+    told = f"training: {name}: not to be set here; {reason}"
+    assert refusal(config | setting).startswith(told)
+    if name in ("trust_remote_code", "eval_steps"):  # settings of both trainers
+        sft = {"data": config["data"]["train"], **setting}
+        assert refusal(config | {"sft": sft}).startswith(f"sft.{told}")
+    config["arms"]["arms"]["b"] |= setting
+    assert refusal(config).startswith(f"arms.arms.b.{told}")
 
 
 @pytest.mark.parametrize("settings", [GRPO, SFT], ids=["training", "sft.training"])
@@ -44,11 +36,6 @@ def test_no_setting_of_a_kind_that_has_its_place_elsewhere_is_left(settings):
     """A new setting of this kind in the next TRL fails here, once the schema is generated."""
     taken = [name for name in settings.schema()["properties"] if name.startswith(CARRIED_OUT_ELSEWHERE)]
     assert taken == (["hub_private_repo"] if settings is GRPO else [])  # of a tracker's space
-
-
-def test_a_models_own_code_is_not_let_in_by_the_arguments_of_its_loading(config):
-    config["training"] = {"model_init_kwargs": {"dtype": "bfloat16", "trust_remote_code": True}}
-    refused(config, "training: model_init_kwargs.trust_remote_code: not to be set here; ")
 
 
 @pytest.mark.parametrize("settings", [GRPO, SFT], ids=["training", "sft.training"])

@@ -63,6 +63,7 @@ def test_a_study_without_claims_has_the_study_json_of_one_that_knows_no_claims(s
     assert planned == ""
     written = json.loads((tmp_path / "results" / "study" / "study.json").read_text())
     assert not [key for key in written if "claim" in key]
+    assert recorded_claims(written | {"claims": [{"direction": "sideways"}]}).claims == []  # which cannot be read
 
 
 def test_claims_are_on_record_before_the_first_run_and_keep_their_time(start, clock, tmp_path, finish):

@@ -33,6 +33,8 @@ def steps(run):
 
 
 def test_what_was_appended_is_read(work, tmp_path):
+    drop_rollouts_after(tmp_path, 0)  # of a run without the file, which has no rows
+    assert steps(tmp_path / "other") == []
     assert steps(tmp_path) == [1, 1, 2, 2, 3, 3]
     append_rollouts(work, [{"step": 4, "a": math.nan, "b": -math.inf, "c": None, "d": 0.1, "e": True}])
     *before, last = read_live_rollouts(tmp_path)

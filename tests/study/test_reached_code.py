@@ -22,6 +22,7 @@ WORDS = re.compile("[a-z]+")
 SEEN = {}
 
 class Counter:
+    """Counts."""
     def __init__(self):
         self.number = 0
 

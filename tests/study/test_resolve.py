@@ -77,6 +77,7 @@ CLAIM = {"says": "a is better", "metric": "accuracy_strict", "arm": "b", "agains
     ("seeds", "others", "words"),
     [
         ({"d": [0]}, {}, "arms.seeds.d: unknown arm; arms here: a, b, c"),
+        ({"a": [0, 0]}, {}, "arm 'a' has a seed twice"),
         ({"a": [], "b": [], "c": []}, {}, "arms.seeds: leaves out all arms; give one of them seeds"),
         ({"a": []}, {"baseline": "a"}, "baseline: arm 'a' is left out of the study, as arms.seeds.a is empty"),
         ({"a": []}, {"primary": {"contrasts": [{"arm": "a"}]}}, "primary.contrasts.0.arm: arm 'a' is left out"),

@@ -21,7 +21,6 @@ BETTER = {"says": "b is better", "metric": "format", "arm": "b", "direction": "h
         ("name", "a b", "name: 'a b' is not allowed; allowed: letters, digits and _"),
         ("name", "runs", "name: 'runs' is taken by the workflow; not allowed: benchmarks, data"),
         ("arms", {"design": "imported", "runs": {}}, "arms.design: its runs were trained elsewhere; type reward-ab"),
-        ("model", {"source": "hubb"}, "model: source 'hubb' is not allowed; allowed: hub, local, demo"),
         ("seeds", ["010"], "seeds.0: '010' begins with 0; write 10, as YAML reads such numbers by eights: 010 is 8"),
         ("bootstrap", True, "config: bootstrap: True is a truth value, as YAML reads yes and no, too; write a number"),
         ("arms/arms/b/weights", {"format": False}, "arms.arms.b: weights: False is a truth value, as YAML reads yes a"),
@@ -58,6 +57,7 @@ BETTER = {"says": "b is better", "metric": "format", "arm": "b", "direction": "h
         ("primary", {"contrasts": [{"arm": "a"}]}, "primary.contrasts.0: a against a; name two arms that differ"),
         ("primary", {"contrasts": [{"arm": "b"}, {"arm": "a", "against": "b"}]}, "contrasts.1: a against b is listed"),
         ("claims", {"c": BETTER | {"arm": "x"}}, "claims.c.arm: unknown arm 'x'; arms here: a, b"),
+        ("claims", {"c": BETTER | {"against": "x"}}, "claims.c.against: unknown arm 'x'; arms here: a, b, base"),
         ("claims", {"c": BETTER | {"arm": "a"}}, "claims.c: compares a with itself; name two arms that differ, or"),
         ("claims", {"c": BETTER | {"direction": "same"}}, "claims.c: direction same needs a margin above 0: set mar"),
         ("claims", {"c": BETTER | {"says": "one\ntwo"}}, "claims.c.says: more than one line; write the text in one"),
@@ -78,7 +78,6 @@ BETTER = {"says": "b is better", "metric": "format", "arm": "b", "direction": "h
         ("data/evaluation/test", {"source": "ifeval", "split": "train"}, "data.evaluation.test: ifeval has no answers"),
         ("seeds", {"looks": [1, 3]}, "seeds.looks: the first look has one seed, which cannot show how seeds differ"),
         ("seeds", {"looks": [3, 2]}, "seeds.looks: not ascending; each look needs more seeds than the look before"),
-        ("seeds", [1, 1], "seeds: a seed occurs twice; each seed is one run"),
     ],
 )
 def test_a_bad_config_is_one_line(config, path, value, message):
@@ -114,6 +113,7 @@ SEQUENCE = {"importance_sampling_level": "sequence"}
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        ({"loss_type": "vespo"}, "loss_type: vespo weighs a completion by the sign of its one advantage"),
         (SEQUENCE, "importance_sampling_level: sequence has one ratio a completion: a placement would change nothing"),
         ({"off_policy_mask_threshold": 0.5}, "off_policy_mask_threshold: keeps or drops a completion by the sign of"),
     ],

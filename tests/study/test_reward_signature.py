@@ -111,6 +111,7 @@ def test_a_hint_that_may_hide_a_marker_is_not_read(tmp_path, text):
     [
         "COLUMN = 'answer'\nif print():\n    COLUMN = 'level'",
         "COLUMN = 'answer'\ndef other():\n    global COLUMN\n    COLUMN = 'level'",
+        "COLUMN, SIZE = 'answer'",
         "COLUMN = str('answer')",
     ],
 )

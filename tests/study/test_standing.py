@@ -84,6 +84,17 @@ def folder(config, tmp_path):
     return Folder(config, tmp_path)
 
 
+def test_earlier_runs_prove_nothing_of_a_question_that_later_runs_do_not_know(folder):
+    folder.start()
+    folder.run()
+    folder.file.unlink()
+    folder.start(primary=FORMAT, seeds=[0, 1, 2])
+    folder.run()
+    folder.file.unlink()
+    folder.start(primary={})
+    assert json.loads(folder.file.read_text())["primary"]["runs_then"] == 6
+
+
 def test_runs_that_were_pruned_were_there(folder):
     folder.start()
     folder.run()
