@@ -17,7 +17,6 @@ from snakemake.utils import format as format_command
 from reward_ablation.cluster.request import arguments, request_of
 from reward_ablation.cluster.site import read_site
 from reward_ablation.report.pages import arms_page, as_yaml, config_page
-from reward_ablation.start.overrides import override
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.shown_paths import without_places
 from reward_ablation.system.errors import StudyError
@@ -26,13 +25,12 @@ from rule_commands import shell_commands, words_in_bash
 HOSTILE = [
     "$(touch PWNED) `touch PWNED`; a && touch PWNED | cat > PWNED #",
     *("' $(touch PWNED) '", '" $(touch PWNED) "', "back\\slash\\ it's", "* ? [a-z] ~ !1", "--output=PWNED", " a "),
-    *("two\r\nlines", "a\ttab", "nul\0"),
-    *("\x1b[31mred", "\x9b31m"),  # colours of a terminal, the second in one character
+    *("two\r\nlines", "nul\0", "\x1b[31mred", "\x9b31m"),  # colours of a terminal, the last in one character
     *("..", "../../outside", "/outside"),
     *("x" * 300, "x" * 200_000),  # longer than a file's name, and than a command's argument
-    *("{wildcards.run}", "{params.spec} {", "%j %(name)s %%"),  # Snakemake's fields, Slurm's and Python's
+    *("{wildcards.run} {", "%j %(name)s %%"),  # Snakemake's fields, Slurm's and Python's
     '"><img src=x onerror=touch(1)> <script>touch(1)</script> &lt;',
-    *('{"a": [1]}', "!!python/object/apply:os.system [touch PWNED]", "*alias", "null", "- a: b # c"),
+    *('{"a": [1]}', "!!python/object/apply:os.system [touch PWNED]", "*alias", "- a: b # c"),
     *("\ud800", "\u202egnp.exe"),  # half a character; writes backwards
     *("ünï 漢字 🎉", ""),
 ]
@@ -53,10 +51,8 @@ def put(config: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
 #: What stands under a hostile key.
 NEEDED: dict[str, Any] = {
     "arms/arms/<key>": {"weights": {"format": 1}},
-    "arms/arms/b/weights/<key>": 1,
     "components/<key>": {"function": "constant"},
     "data/evaluation/<key>": {"source": "word_problems", "count": 5, "split": "test"},
-    "components/mine/parameters/<key>": 1,
     "components/mine/parameters/word/<key>": 1,
     "training/<key>": 1,
     "launch/resources/<key>": 1,
@@ -73,18 +69,13 @@ FIELDS: dict[str, dict[str, Any]] = {
     "model/path": {"model": {"source": "local", "path": "model"}},
     "data/train/path": {"data/train": FILE},
     "data/train/columns/question": {"data/train": FILE},
-    "data/evaluation/test/path": {"data/evaluation/test": FILE},
     "prompt/system": {},
     "prompt/template": {},
     "components/mine/function": {},
     "components/mine/parameters/word": {},
-    "lora/target_modules": {},
     "training/run_name": {"training/report_to": "tensorboard"},
-    "training/generation_kwargs/stop_strings": {},
     "training/chat_template_kwargs/style": {"prompt": {"chat": True}},
-    "training/optim_args": {},
     "sft/completion": {"sft": SFT},
-    "sft/training/optim_args": {"sft": SFT},
     "launch/resources/slurm_partition": {},
     "evaluation/answer_format": {},
     **{path: {} for path in NEEDED},
@@ -103,10 +94,8 @@ def tags_of(page: str) -> set[str]:
 def leaves(value: Any) -> list[Any]:
     """All keys and values in a JSON value."""
     if isinstance(value, dict):
-        return [leaf for item in value.items() for each in item for leaf in leaves(each)]
-    if isinstance(value, list):
-        return [leaf for item in value for leaf in leaves(item)]
-    return [value]
+        return leaves([*value, *value.values()])
+    return [leaf for each in value for leaf in leaves(each)] if isinstance(value, list) else [value]
 
 
 def commands_of(study) -> list[str]:
@@ -119,12 +108,11 @@ def commands_of(study) -> list[str]:
     return [format_command("exec python --spec {spec:q}", spec=spec) for spec in specs] + options
 
 
-def words_of(commands_of_each: list[list[str]], folder) -> Iterator[list[Any]]:
-    """Words of the commands of each study, and all values inside words of JSON. One bash reads all commands."""
-    read = iter(words_in_bash([command for commands in commands_of_each for command in commands], folder))
-    for commands in commands_of_each:
-        words = [word for _ in commands for word in next(read)]
-        yield words + [leaf for word in words if word[:1] == "{" for leaf in leaves(json.loads(word))]
+def words_of(commands: list[str], folder) -> Iterator[Any]:
+    """Words of commands, as bash reads them, and all values inside words of JSON."""
+    for words in words_in_bash(commands, folder):
+        for word in words:
+            yield from [word, *leaves(json.loads(word))] if word[:1] == "{" else [word]
 
 
 def check_message(error: StudyError, field: str) -> None:
@@ -152,18 +140,15 @@ def test_a_hostile_value_is_refused_by_its_field_or_travels_unchanged(config, tm
         write_if_possible(root / file)
     (root / "mine.py").write_text(REWARDS)
     config["components"]["mine"] = {"function": "mine.py:mine"}
-    config["prompt"] = {"chat": True}
-    config["launch"] = {"gpus": 0}
+    config |= {"prompt": {"chat": True}, "launch": {"gpus": 0}}
     for path, value in beside.items():
         put(config, path, value)
     study = resolve(config, "study.yaml", root)
     plain = tags_of(config_page(config, study) + arms_page(study))
     text = yaml.safe_dump(config)
-    accepted = []
+    accepted, commands = [], []
     for hostile in HOSTILE:
-        value = f"{{question}}{hostile}" if field == "prompt/template" else hostile
-        value = f"{{solution}}{hostile}" if field == "sft/completion" else value
-        value = f"{hostile}:mine" if field == "components/mine/function" else value
+        value = SHAPES.get(field, "{}").replace("{}", hostile)
         if field.endswith("path"):
             write_if_possible(root / value / "config.json" if field == "model/path" else root / value)
         changed = put(yaml.safe_load(text), field, value)
@@ -174,16 +159,17 @@ def test_a_hostile_value_is_refused_by_its_field_or_travels_unchanged(config, tm
             continue
         assert all(char.isprintable() or char in "\n\t\r\u202e" for char in value), ascii(value)
         check_pages(changed, study, plain)
-        accepted.append((value, study.config.root, commands_of(study)))
-    told = words_of([commands for _, _, commands in accepted], root)
-    for (value, results, _), words in zip(accepted, told, strict=True):
-        name = value
-        if field == "training/run_name":
-            name = f"{value}-b-seed0" if value else results
+        accepted.append((value, study.config.root))
+        commands += commands_of(study)
+    words = [*words_of(commands, root)]  # one bash reads all commands
+    for value, results in accepted:
+        name = (f"{value}-b-seed0" if value else results) if field == "training/run_name" else value
         assert field in NOT_IN_COMMANDS or name in words or results == name, (field, value)
     assert not list(tmp_path.rglob("PWNED"))
 
 
+#: What the value of a field must have around a hostile text.
+SHAPES = {"prompt/template": "{question}{}", "sft/completion": "{solution}{}", "components/mine/function": "{}:mine"}
 #: What Slurm is told, beside the commands; and names that are in the files' names.
 NOT_IN_COMMANDS = {"launch/resources/slurm_partition", "launch/resources/<key>"}
 NOT_IN_COMMANDS |= {"name", "arms/arms/<key>", "data/evaluation/<key>"}
@@ -218,23 +204,6 @@ def test_a_hostile_value_of_the_site_file_is_one_word_to_sbatch(tmp_path, field)
         assert not hostile or sum(hostile in option.partition("=")[2] for option in options) == 1
 
 
-def test_a_hostile_variable_is_refused_by_name_or_is_the_same_as_in_the_file(config, tmp_path):
-    accepted = []
-    for hostile in HOSTILE:
-        changed = json.loads(json.dumps(config))
-        variable = "REWARD_ABLATION__PROMPT__SYSTEM"
-        try:
-            override(changed, {variable: json.dumps(hostile)})
-            study = resolve(changed, f"study.yaml + {variable}", tmp_path)
-        except StudyError as error:
-            check_message(error, f"{variable}/<key>")
-            continue
-        accepted.append((hostile, commands_of(study)))
-    told = words_of([commands for _, commands in accepted], tmp_path)
-    assert all(hostile in words for (hostile, _), words in zip(accepted, told, strict=True))
-    assert not list(tmp_path.rglob("PWNED"))
-
-
 @pytest.mark.parametrize("name", shell_commands())
 def test_each_rule_quotes_each_of_its_paths_and_params(tmp_path, name):
     """The same command with a harmless and with a hostile text in each field."""
@@ -265,22 +234,16 @@ def test_each_rule_quotes_each_of_its_paths_and_params(tmp_path, name):
 
 
 def test_yaml_that_json_cannot_hold_is_refused_by_its_place(config, tmp_path):
-    endless: list[Any] = []
-    endless.append(endless)
     bomb: Any = "x"
     for _ in range(30):
         bomb = [bomb] * 10
     for value, told in [
         (datetime.date(2026, 1, 1), "components.format.parameters.word: 2026-01-01 is not allowed: YAML reads it as a"),
         (float("nan"), "components.format.parameters.word: nan is not allowed; give a finite number"),
-        (b"\xff", "YAML reads it as a bytes; put it in quotes"),
-        ({1, 2}, "YAML reads it as a set"),
-        (endless, "more than 1000000 entries or 40 levels; take out aliases"),
-        (bomb, "more than 1000000 entries or 40 levels"),
+        (bomb, "more than 1000000 entries or 40 levels; take out aliases"),
         ([{"a": {1: 0.2}}], "components.format.parameters: the key 1 is no text, and JSON has no others; write '1'"),
     ]:
         config["components"]["format"]["parameters"] = {"word": value}
         with pytest.raises(StudyError, match=r"^study\.yaml: ") as error:
             resolve(config, "study.yaml", tmp_path)
         assert told in str(error.value)
-        assert str(error.value).isprintable()

@@ -14,6 +14,9 @@ from reward_ablation.study.job_options import threads_of
 from reward_ablation.study.resolve import resolve
 
 COLOCATE, SERVER = {"mode": "colocate"}, {"mode": "server"}
+OVER_2 = {"gpus": 2, "tensor_parallel_size": 2}
+OVER_8 = {"tensor_parallel_size": 8}
+VESPO = {"loss_type": "vespo", "vllm_importance_sampling_mode": "sequence_mask"}
 REENTRANT = {"gradient_checkpointing_kwargs": {"use_reentrant": True}}
 
 
@@ -24,15 +27,10 @@ REENTRANT = {"gradient_checkpointing_kwargs": {"use_reentrant": True}}
         ({"gpus": 1, "strategy": "zero2"}, "strategy: zero2 spreads a model over a run's processes, and this run has"),
         ({"gpus": 0, "vllm": COLOCATE}, "vllm: vLLM needs GPUs, and this run has none; set gpus to 1 or more, or leav"),
         ({"vllm": {**COLOCATE, "gpus": 1}}, "vllm.gpus: colocate uses the GPUs of the training; leave it out, or set"),
-        ({"gpus": 4, "vllm": {**COLOCATE, "tensor_parallel_size": 3}}, "vllm.tensor_parallel_size: 3 does not divide"),
-        (
-            {"gpus": 8, "nodes": 2, "vllm": {**COLOCATE, "tensor_parallel_size": 8}},
-            "vllm.tensor_parallel_size: 8 does not divide the 4 GPUs of a run on each of its nodes",
-        ),
-        ({"vllm": {**SERVER, "gpus": 3, "tensor_parallel_size": 2}}, "vllm.tensor_parallel_size: 2 does not divide vl"),
+        ({"gpus": 8, "nodes": 2, "vllm": {**COLOCATE, **OVER_8}}, "vllm.tensor_parallel_size: 8 does not divide the 4"),
+        ({"vllm": {**SERVER, "gpus": 3, **OVER_8}}, "vllm.tensor_parallel_size: 8 does not divide vllm.gpus: 3"),
         ({"gpus": 2, "nodes": 2, "vllm": SERVER}, "vllm.mode: a server is on the node of its run, and this run has no"),
         ({"vllm": {**SERVER, "enable_sleep_mode": True}}, "vllm.enable_sleep_mode: a server has GPUs of its own"),
-        ({"vllm": {**COLOCATE, "gpu_memory_utilization": 1}}, "vllm.gpu_memory_utilization: 1 is not allowed; input"),
     ],
 )
 def test_a_layout_that_cannot_be_is_one_line(config, launch, message):
@@ -40,33 +38,24 @@ def test_a_layout_that_cannot_be_is_one_line(config, launch, message):
     assert refusal(config).replace("launch: ", "launch.", 1).startswith(f"launch.{message}")  # of a key, or of several
 
 
-@pytest.mark.parametrize("written", [0.5, 0.33, 1.5, -1, True, float("nan"), float("inf"), 10**400, "half", "9" * 5000])
 @pytest.mark.parametrize("of_arm", [False, True])
-def test_another_number_of_gpus_than_a_whole_one_is_one_short_line(config, written, of_arm):
-    config["launch"] = {"gpus": 1 if of_arm else written}
-    config["arms"]["arms"]["b"]["launch"] = {"gpus": written} if of_arm else {}
-    place, told = "arms.arms.b.launch.gpus" if of_arm else "launch.gpus", refusal(config)
-    assert f"{place}: " in told
-    assert " is not allowed; " in told
-    assert len(told) < 300
-    if written in (0.5, 0.33, 1.5, True):
-        assert told.endswith(f"{written} is not allowed; a run takes whole GPUs: write 1, or 0 for the CPU")
+def test_another_number_of_gpus_than_a_whole_one_is_one_short_line(config, of_arm):
+    whole = "; a run takes whole GPUs: write 1, or 0 for the CPU"
+    for written, told in ((0.5, f"0.5 is not allowed{whole}"), (True, f"True is not allowed{whole}"), ("9" * 5000, "")):
+        config["launch"] = {"gpus": 1 if of_arm else written}
+        config["arms"]["arms"]["b"]["launch"] = {"gpus": written} if of_arm else {}
+        line = refusal(config)
+        assert ("arms.arms.b.launch.gpus: " if of_arm else "launch.gpus: ") in line
+        assert line.endswith(told)
+        assert len(line) < 300
 
 
 @pytest.mark.parametrize(
     ("launch", "more", "message"),
     [
-        (
-            {"vllm": COLOCATE},
-            {"vllm_importance_sampling_correction": False},
-            "vllm_importance_sampling_correction: with",
-        ),
+        ({"vllm": COLOCATE}, {"vllm_importance_sampling_correction": False}, "vllm_importance_sampling_correction: w"),
         ({"vllm": SERVER}, {"generation_kwargs": {"seed": 1}}, "generation_kwargs.seed: not to be set here:"),
-        (
-            {"vllm": COLOCATE},
-            {"loss_type": "vespo", "vllm_importance_sampling_mode": "sequence_mask"},
-            "vllm_importance_sampling_mode: sequence_mask: loss_type: vespo",
-        ),
+        ({"vllm": COLOCATE}, VESPO, "vllm_importance_sampling_mode: sequence_mask: loss_type: vespo"),
         ({}, {"generation_kwargs": {"temperature": 0.5}}, "generation_kwargs.temperature: not to be set here: set tem"),
         ({"vllm": SERVER}, {"generation_kwargs": {"echo": True}}, "generation_kwargs.echo: not to be set here: allowe"),
         ({}, {"generation_kwargs": {"num_beams": 4}}, "generation_kwargs.num_beams: not to be set here: rollouts are"),
@@ -92,14 +81,9 @@ def test_an_arm_at_fault_is_named(config):
     assert refusal(config).startswith(told)
 
 
-def spec_of(config, launch):
-    return json.loads(next(iter(resolve({**config, "launch": launch}, "s", Path()).runs.values())).spec)
-
-
 @pytest.mark.parametrize(
     ("launch", "spec", "gpus"),
     [
-        ({}, {"gpus": 1}, 1),
         ({"gpus": 0, "processes": 1}, {"gpus": 0}, 0),  # one process needs no word
         ({"gpus": 0, "processes": 2}, {"gpus": 0, "processes": 2}, 0),
         ({"gpus": 2, "strategy": "zero2"}, {"gpus": 2, "strategy": "zero2"}, 2),
@@ -108,15 +92,12 @@ def spec_of(config, launch):
             {"gpus": 1, "vllm": {"mode": "colocate", "tensor_parallel_size": 1}},
             1,
         ),
-        (
-            {"gpus": 2, "vllm": {**SERVER, "gpus": 2, "tensor_parallel_size": 2}},
-            {"gpus": 2, "vllm": {"mode": "server", "gpus": 2, "tensor_parallel_size": 2}},
-            4,
-        ),
+        ({"gpus": 2, "vllm": {**SERVER, **OVER_2}}, {"gpus": 2, "vllm": {**SERVER, **OVER_2}}, 4),
     ],
 )
 def test_the_layout_in_the_spec(config, launch, spec, gpus):
-    found = spec_of(config, launch)
+    [run, *_] = resolve({**config, "launch": launch}, "s", Path()).runs.values()
+    found = json.loads(run.spec)
     assert {name: found[name] for name in ("gpus", "processes", "strategy", "vllm") if name in found} == spec
     layout = RunSpec.read(found)
     assert layout.gpus + layout.server_gpus == gpus
@@ -149,6 +130,4 @@ def test_what_a_training_job_is_asked_and_told(config):
 
 def test_a_study_may_compare_transformers_with_vllm(config):
     config["arms"]["arms"]["b"] = {**config["arms"]["arms"]["a"], "launch": {"vllm": COLOCATE}}
-    study = resolve(config, "s", Path())
-    assert len(set(study.keys.values())) == 2
-    assert study.warnings == []
+    assert len({*resolve(config, "s", Path()).keys.values()}) == 2

@@ -11,6 +11,7 @@ import yaml
 from configs import changed, refusal
 from reward_ablation.config.secrets import refuse_secrets, without_secrets
 from reward_ablation.study.resolve import check_variables, resolve
+from reward_ablation.study.shown_paths import without_places
 from reward_ablation.system.errors import StudyError
 
 URL = "https://me:hunter2@judge.example/v1"
@@ -23,33 +24,22 @@ ROOT = Path(__file__).parents[2]
     [
         ("components/format/parameters", {"api_key": "hunter2"}, "components.format.parameters.api_key: "),
         ("components/format/parameters", {"urls": ["x", URL]}, "components.format.parameters.urls.1: "),
-        ("components/format/parameters", {"url": "https://a.b/?key=hunter2hunter2"}, "format.parameters.url: "),
-        ("components/format/parameters", {"note": "sk-hunter2" + "x" * 20}, "components.format.parameters.note: "),
-        ("components/format/parameters", {"h": {"Authorization": "Basic hunter2"}}, "parameters.h.Authorization: "),
         ("evaluation/metrics", {"m": {"function": "judge", "parameters": {"api_key": LONG}}}, "m.parameters.api_key: "),
         ("model", {"source": "hub", "id": "a/b", "revision": "0" * 40, "token": LONG}, "model.token: "),
         ("data/train", {"source": "file", "path": URL}, "data.train.path: "),
-        ("arms/arms/b/training", {"hub_token": "hunter2"}, "arms.arms.b.training.hub_token: "),
-        ("prompt", {"template": "{question} ghp_hunter2" + "x" * 20}, "prompt.template: "),
         ("launch", {"resources": {"slurm_extra": f"--export=PROXY={URL}"}}, "launch.resources.slurm_extra: "),
         ("sk-hunter2hunter2hunter2", 1, "(a key): "),
-        # keys of the judge and of services
         *[
             ("components/format/parameters", {key: "hunter2"}, f"components.format.parameters.{key}: ")
-            for key in ("judge_token", "judge_api_token", "openai_key", "wandb_key", "judgeApiKey", "X-Auth-Token")
+            for key in ("judge_token", "openai_key", "judgeApiKey", "X-Auth-Token")
         ],
-        ("components/format/parameters", {"cluster_token": LONG}, "components.format.parameters.cluster_token: "),
-        # not only one text: a list and a number
         ("components/format/parameters", {"api_key": ["hunter2"]}, "components.format.parameters.api_key.0: "),
         ("components/format/parameters", {"api_key": 12345678}, "components.format.parameters.api_key: "),
-        # a header as one text
         ("components/format/parameters", {"headers": ["Authorization: Basic aHVudGVyMg=="]}, "parameters.headers.0: "),
-        ("components/format/parameters", {"headers": [f"x-api-key: {LONG}"]}, "parameters.headers.0: "),
         ("prompt", {"template": f"{{question}} bearer {LONG}"}, "prompt.template: "),
-        # tokens of services
         *[
             ("components/format/parameters", {"note": f"{start}{LONG}"}, "components.format.parameters.note: ")
-            for start in ("gsk_", "sk_live_", "nvapi-", "r8_", "pypi-", "AccountName=me;AccountKey=")
+            for start in ("gsk_", "nvapi-", "pypi-", "AccountName=me;AccountKey=", "https://a.b/?key=")
         ],
     ],
 )  # fmt: skip
@@ -66,16 +56,10 @@ def test_a_secret_in_plain_text_is_refused_and_not_repeated(config, path, value,
     "value",
     [
         {"api_key": {"env": "JUDGE_API_KEY"}},  # by name
-        {"url": "git@github.com:me/judge.git"},
-        # words that a model writes
         {"token": "<think>"},
-        {"token": "<|im_start|>assistant"},
         {"token": "[END_OF_STEP_NUMBER_1]"},
         {"pad_token": "<|fim_pad_of_type_1|>", "stop_token": "FINAL-ANSWER-FOLLOWS", "eos_token": 151643},
-        # prose
-        {"note": "the bearer authentication-mechanism of the judge"},
         {"path": "data/pypi-download-statistics-2024.parquet"},
-        {"revision": "989aa7980e4cf806f80c7fef2b1adb7bc71aa306"},
         {"api_key": "", "password": None, "use_auth_token": False},
     ],
 )
@@ -87,31 +71,21 @@ def test_what_is_no_secret_is_not_refused(config, tmp_path, value):
     assert spec["components"]["format"]["parameters"]["p"] == value
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        {"data": {"train": {"columns": {"token": "x"}}}},  # the name of a column
-        {"training": {"chat_template_kwargs": {"token": "abc"}}},
-        {"prompt": {"template": "{question} Explain the bearer authentication-mechanism."}},
-        *[yaml.safe_load(path.read_text()) for path in sorted(ROOT.glob("config/**/*.yaml"))],
-    ],
-)
-def test_a_short_word_and_the_configs_that_come_along_are_no_secrets(config):
+@pytest.mark.parametrize("path", sorted(ROOT.glob("config/**/*.yaml")), ids=lambda path: path.name)
+def test_the_configs_that_come_along_hold_no_secrets_and_no_absolute_paths(path):
+    config = yaml.safe_load(path.read_text())
     refuse_secrets(config)
-    assert without_secrets(config) == config
+    assert without_secrets(config) == without_places(config, ROOT) == config
 
 
 def test_all_variables_that_are_not_set_are_told_in_one_line(config, tmp_path):
     (tmp_path / "mine.py").write_text("def f(completions, *, p: dict | str, **columns): ...\n")
-    parameters = {
-        "format": {"a": {"env": "FIRST"}, "b": {"env": "SECOND"}, "c": {"env": "SET"}},
-        "other": {"env": "FIRST"},
-    }
+    several = {"a": {"env": "FIRST"}, "b": {"env": "SECOND"}, "c": {"env": "SET"}}
+    parameters = {"format": several, "other": {"env": "FIRST"}}
     for name, value in parameters.items():
         config["components"][name] = {"function": "mine.py:f", "parameters": {"p": value}}
     study = resolve(config, "study.yaml", tmp_path)  # to look at results takes no secret
     check_variables(study.config, {}, trains=False, scores=True)  # what is evaluated reads no component
-    check_variables(study.config, dict.fromkeys(("FIRST", "SECOND", "SET"), "x"), trains=True, scores=True)
     with pytest.raises(StudyError) as caught:
         check_variables(study.config, {"SET": "x"}, trains=True, scores=False)
     assert str(caught.value) == (
@@ -120,19 +94,14 @@ def test_all_variables_that_are_not_set_are_told_in_one_line(config, tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    ("metric", "where"),
-    [
-        ({"function": "mine.py:f", "parameters": {"key": {"env": "KEY"}}}, "evaluation.metrics.judged"),
-        ({"component": "format"}, "components.format"),
-    ],
-)
-def test_a_variable_of_a_metric_is_told_before_answers_are_scored(config, tmp_path, metric, where):
+def test_a_variable_of_a_metric_is_told_before_answers_are_scored(config, tmp_path):
     (tmp_path / "mine.py").write_text("def f(completions, *, key: str, **columns): ...\n")
-    config["components"]["format"] = {"function": "mine.py:f", "parameters": {"key": {"env": "KEY"}}}
-    config["evaluation"]["metrics"] = {"judged": metric | {"range": [0, 1]}}
-    study = resolve(config, "study.yaml", tmp_path)
-    check_variables(study.config, {}, trains=False, scores=False)
-    with pytest.raises(StudyError) as caught:
-        check_variables(study.config, {}, trains=False, scores=True)
-    assert str(caught.value).startswith(f"{where}.parameters: the environment variable KEY is not set")
+    judged = {"function": "mine.py:f", "parameters": {"key": {"env": "KEY"}}}
+    config["components"]["format"] = judged
+    places = {"evaluation.metrics.judged": judged, "components.format": {"component": "format"}}
+    for where, metric in places.items():
+        config["evaluation"]["metrics"] = {"judged": metric | {"range": [0, 1]}}
+        study = resolve(config, "study.yaml", tmp_path)
+        check_variables(study.config, {}, trains=False, scores=False)
+        with pytest.raises(StudyError, match=rf"^{where}\.parameters: the environment variable KEY is not set"):
+            check_variables(study.config, {}, trains=False, scores=True)

@@ -14,11 +14,7 @@ from reward_ablation.study.resolve import resolve
 @pytest.mark.parametrize(
     ("model", "training", "title"),
     [
-        (
-            HubModel(id="Qwen/Qwen2.5-0.5B-Instruct", revision="0" * 40),
-            {"max_steps": 128, "num_generations": 8},
-            "Qwen2.5-0.5B-Instruct-K8-128steps-mixed-seed0",
-        ),
+        (HubModel(id="Qwen/Qwen2.5", revision="0" * 40), {"max_steps": 128}, "Qwen2.5-K8-128steps-mixed-seed0"),
         (LocalModel(path="models/sft/"), {"num_generations": 2}, "sft-K2-3epochs-mixed-seed0"),
         (DemoModel(), {"max_steps": -1, "num_train_epochs": 0.5}, "demo-K8-0.5epochs-mixed-seed0"),
     ],
@@ -43,7 +39,6 @@ def test_trackers_are_no_part_of_a_key(config):
     config["arms"]["arms"]["b"]["training"] = {"report_to": "none", "run_name": "it's b"}
     after = resolve(config, "s", Path())
     assert before.keys == after.keys
-    assert list(before.runs) == list(after.runs)
     assert options(before) == {"a": {}, "b": {}}
     of_a = {"report_to": "wandb", "project": "mine", "trackio_space_id": "a/b", "group": "a"}
     assert options(after) == {"a": of_a | {"run_name": "demo-K8-10steps-a-seed0"}, "b": {}}

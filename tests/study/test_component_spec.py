@@ -10,10 +10,7 @@ from reward_ablation.system.errors import StudyError
 
 MINE = """\
 from reward_ablation.rewards.parameters import FilePath, FolderPath, NotInSpec
-
-
-def mine(completions, *, bonus: float, words: FilePath, attempts: NotInSpec[int] = 3, model: FolderPath | None = None):
-    return [bonus for _ in completions]
+def mine(completions, *, bonus, words: FilePath, attempts: NotInSpec[int] = 3, model: FolderPath | None = None): ...
 """
 
 
@@ -32,28 +29,20 @@ def study_of(config, tmp_path):
     return resolved
 
 
-def key_of(study):
-    return study.keys["a"]
-
-
 def test_what_decides_no_score_and_where_a_file_lies_move_no_key(study_of, tmp_path):
-    key = key_of(study_of())
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere" / "words.txt").write_text("a b")
-    assert key_of(study_of(attempts=7)) == key
-    assert key_of(study_of(words="elsewhere/words.txt")) == key
-    assert key_of(study_of(words=str(tmp_path / "words.txt"))) == key
-    assert key_of(study_of(bonus=2)) != key
+    key = study_of().keys["a"]
+    assert study_of(attempts=7, words=str(tmp_path / "words.txt")).keys["a"] == key
+    assert study_of(bonus=2).keys["a"] != key
     (tmp_path / "words.txt").write_text("a c")
-    assert key_of(study_of()) != key
+    assert study_of().keys["a"] != key
 
 
 def test_a_folder_counts_by_its_content(study_of, tmp_path):
-    keys = [key_of(study_of())]
+    keys = [study_of().keys["a"]]
     for folder, text in (("m1", "{}"), ("m2", "{}"), ("m3", "{ }")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "config.json").write_text(text)
-        keys.append(key_of(study_of(model=folder)))
+        keys.append(study_of(model=folder).keys["a"])
     assert keys[1] == keys[2]
     assert len(set(keys)) == 3
 
@@ -70,14 +59,13 @@ def test_the_spec_and_the_options_together_have_all_parameters(study_of):
 
 
 @pytest.mark.parametrize(
-    ("parameters", "message"),
+    ("words", "message"),
     [
-        ({"words": "gone.txt"}, r"components\.mine: words: gone\.txt: no such file; a relative path starts from"),
-        ({"words": {"env": "WORDS"}}, r"components\.mine: words: give the path in the config"),
+        ("gone.txt", "words: gone.txt: no such file; a relative path starts from"),
+        ({"env": "WORDS"}, "words: give the path in the config"),
     ],
 )
-def test_a_missing_path_is_refused_in_one_line(study_of, monkeypatch, parameters, message):
-    monkeypatch.delenv("WORDS", raising=False)
-    with pytest.raises(StudyError, match=message) as refusal:
-        study_of(**parameters)
+def test_a_missing_path_is_refused_in_one_line(study_of, words, message):
+    with pytest.raises(StudyError, match=rf"components\.mine: {message}") as refusal:
+        study_of(words=words)
     assert "\n" not in str(refusal.value)

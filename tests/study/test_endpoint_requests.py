@@ -4,36 +4,25 @@ import pytest
 
 from reward_ablation.study.resolve import resolve
 
-OWN = """\
-async def asks(completions, **columns):
-    return [0.0 for _ in completions]
-
-
-def plain(completions, **columns):
-    return [0.0 for _ in completions]
-"""
+OWN = "async def asks(completions, **columns): ...\ndef plain(completions, **columns): ...\n"
 
 
 @pytest.fixture
-def study_of(config, tmp_path):
-    """What a component or a metric of a function has, and the config's warnings about endpoints."""
+def warnings(config, tmp_path):
+    """The config's warnings about endpoints."""
     (tmp_path / "own.py").write_text(OWN)
     (tmp_path / "judge.txt").write_text("{question} {completion}")
+    return lambda: [each for each in resolve(config, "study.yaml", tmp_path).warnings if "endpoint" in each]
+
+
+def asking(function):
+    """What a component or a metric of a function has."""
     judge = {"model": "m", "template": "judge.txt", "endpoint": "http://127.0.0.1:9/v1"}
-
-    def asking(function):
-        return {"function": function, "parameters": judge if function == "judge" else {}}
-
-    def warnings():
-        return [each for each in resolve(config, "study.yaml", tmp_path).warnings if "endpoint" in each]
-
-    return asking, warnings
+    return {"function": function, "parameters": judge if function == "judge" else {}}
 
 
 @pytest.fixture
-def warnings_of(config, study_of):
-    asking, warnings = study_of
-
+def warnings_of(config, warnings):
     def warnings_of(function, scored="everywhere", weight_b=0, **training):
         config["components"]["helpful"] = {**asking(function), "scored": scored}
         config["arms"]["arms"]["a"]["weights"]["helpful"] = 1
@@ -55,14 +44,10 @@ def test_a_judge_that_is_scored_everywhere_is_told_with_its_requests(warnings_of
 
 def test_an_asynchronous_function_is_told_likewise(warnings_of):
     (warning,) = warnings_of("own.py:asks", num_iterations=2)
-    assert (
-        "helpful: is asynchronous; if it asks an endpoint, it does so about each completion, also in 2 of 4" in warning
-    )
+    told = "helpful: is asynchronous; if it asks an endpoint, it does so about each completion, also in 2 of 4"
+    assert told in warning
     assert "about 40 of 80 requests" in warning
-
-
-def test_without_a_number_of_steps_the_requests_of_a_step_are_told(warnings_of):
-    (warning,) = warnings_of("judge", max_steps=-1)
+    (warning,) = warnings_of("own.py:asks", max_steps=-1)
     assert "about 8 of 16 requests a step" in warning
 
 
@@ -74,15 +59,11 @@ def test_nothing_is_told_where_nothing_is_asked_in_vain(warnings_of, function, o
     assert warnings_of(function, **options) == []
 
 
-def test_a_metric_that_asks_is_told_with_its_requests(study_of, config):
-    asking, warnings = study_of
+def test_a_metric_that_asks_is_told_with_its_requests(warnings, config):
     config["evaluation"] |= {"metrics": {"helpful": asking("judge"), "flat": {"function": "constant"}}, "samples": 3}
     told = "evaluation.metrics.helpful: asks an endpoint about each answer: at most 4 to each question, of 5 models"
     assert warnings() == [told]
     config["keep_models"] = 4
     assert warnings() == [f"{told}, and of the models that runs keep"]
-    config["evaluation"]["metrics"]["helpful"] = asking("own.py:asks")
-    [told] = warnings()
-    assert told.startswith("evaluation.metrics.helpful: is asynchronous; if it asks an endpoint, it does so about each")
     config["evaluation"]["metrics"]["helpful"] = asking("own.py:plain")
     assert warnings() == []

@@ -21,10 +21,7 @@ MADE = {
         lambda: [generate(300, 7, split) for split in ("train", "test", "warm_start")],
         "23afa3b79881f8280617881bb8223ad53d12c5d014f1ac9b8007aad92612a7a0",
     ),
-    "demo_model": (
-        lambda: list(examples(300, 7)),
-        "f65743d581449e4506874b338f01361c01090798ec3e47d808193f11cfd7f347",
-    ),
+    "demo_model": (lambda: list(examples(300, 7)), "f65743d581449e4506874b338f01361c01090798ec3e47d808193f11cfd7f347"),
     "demo_model: tokenizer": (
         lambda: json.loads(build_tokenizer().backend_tokenizer.to_str()),
         "a46fb2e6cf0955a0b2db082db19f47498eaf7eb5d356cc640bb506ad492231c6",

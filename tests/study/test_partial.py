@@ -39,6 +39,7 @@ def test_the_whole_lacks_nothing():
     whole, same = part(*(run["folder"].removeprefix("runs/") for run in CONTENT["runs"]))
     assert same == whole | {"withdrawn_claims": []}
     assert missing_lines(whole, same, []) == []
+    assert without_diverged(CONTENT) is CONTENT
 
 
 def test_arms_may_have_different_seeds():
@@ -58,34 +59,31 @@ def test_arms_may_have_different_seeds():
     ]
 
 
-@pytest.mark.parametrize("claims", [[], [{"name": "shorter"}]])
-def test_without_its_baseline(claims):
-    whole, found = part("less/seed0", "control/seed0", claims=claims)
+def test_without_its_baseline():
+    whole, found = part("less/seed0", "control/seed0", claims=[{"name": "shorter"}])
     assert found["baseline"] == "less"
     assert found["primary"]["contrasts"] == found["claims"] == []
-    told = missing_lines(whole, found, [])
-    assert "Differences to the baseline full cannot be shown; less stands in for it." in told
-    assert (
-        "Primary contrasts that cannot be shown: less against full, control against full. The p-values of the others "
-        "are corrected for those shown alone."
-    ) in told
-    assert ("Claims are judged when the study is finished." in told) == bool(claims)
+    told = missing_lines(whole, found, [])[2:]
+    assert [line.partition(":")[0] for line in told] == [
+        "Differences to the baseline full cannot be shown; less stands in for it.",
+        "Primary contrasts that cannot be shown",
+        "Claims are judged when the study is finished.",
+    ]
 
 
 def test_runs_that_diverged_are_named_and_left_out():
     claims = [
-        {"name": "shorter", "arm": "less", "against": "full"},
         {"name": "better", "arm": "less", "against": "base"},
         {"name": "by chance", "arm": "control", "against": "full"},
     ]
     diverged = [{"folder": "runs/control/seed0", "step": 2}, {"folder": "runs/less/seed1", "step": 7}]
-    whole = CONTENT | {"diverged": diverged, "claims": claims}
-    found = without_diverged(whole)
-    assert [run["folder"] for run in found["runs"]] == [
-        *("runs/full/seed0", "runs/full/seed1", "runs/less/seed0", "runs/less/seed2")
-    ]
+    with pytest.raises(StudyError, match="all runs of this study diverged"):
+        without_diverged(CONTENT | {"diverged": [{"folder": run["folder"], "step": 1} for run in CONTENT["runs"]]})
+    found = without_diverged(CONTENT | {"diverged": diverged, "claims": claims})
+    left = {"runs/full/seed0", "runs/full/seed1", "runs/less/seed0", "runs/less/seed2"}
+    assert {run["folder"] for run in found["runs"]} == left
     assert found["primary"]["contrasts"] == [{"arm": "less", "against": "full"}]
-    assert found["claims"] == claims[:2]
+    assert found["claims"] == claims[:1]
     assert found["left_out"] == [
         "less, seed 1, diverged at step 7.",
         "control, seed 0, diverged at step 2.",
@@ -96,13 +94,3 @@ def test_runs_that_diverged_are_named_and_left_out():
         "those shown alone.",
         "Claims that cannot be judged: by chance.",
     ]
-
-
-def test_a_study_without_divergence_stays_as_it_is():
-    assert without_diverged(CONTENT) is CONTENT
-
-
-def test_a_study_whose_runs_all_diverged_has_no_tables():
-    diverged = [{"folder": run["folder"], "step": 1} for run in CONTENT["runs"]]
-    with pytest.raises(StudyError, match="all runs of this study diverged"):
-        without_diverged(CONTENT | {"diverged": diverged})

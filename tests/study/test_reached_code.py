@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 
 import pytest
 
@@ -14,42 +13,32 @@ from reward_ablation.study.reward_files import function_digest, is_code_of, whol
 
 FILE = '''
 """Rewards of a study."""
-
 from __future__ import annotations
-
 import math
 import re
 from helpers import fits, other
-
 LIMIT = 12
 WORDS = re.compile("[a-z]+")
 SEEN = {}
 
-
 class Counter:
     """Counts."""
-
     def __init__(self):
         self.number = 0
 
-
 def count(text):
     return len(WORDS.findall(text))
-
 
 def words(completions, **columns):
     """The number of words."""
     return [float(count(text) <= LIMIT) for text in completions]
 
-
 def roots(completions, **columns):
     SEEN["roots"] = True
     return [math.sqrt(len(text)) for text in completions]
 
-
 def helped(completions, *, as_type: "Counter" = None, **columns):
     return [fits(text) for text in completions]
-
 
 if __name__ == "__main__":
     print(words(["a b"]))
@@ -58,25 +47,18 @@ FUNCTIONS = ("words", "roots", "helped")
 
 #: An edit, and the functions whose results it may change.
 EDITS = {
-    "a comment": ("LIMIT = 12", "LIMIT = 12  # words", ()),
     "a docstring": ("The number of words.", "How many words.", ()),
     "a constant": ("LIMIT = 12", "LIMIT = 13", ("words",)),
     "a function": ("math.sqrt(len(text))", "math.sqrt(1 + len(text))", ("roots",)),
-    "an import of Python's": ("import math", "import cmath as math", ("roots",)),
     "another helper of the same file": ("import fits, other", "import fast as fits, other", FUNCTIONS),
     "a class that a hint names": ("self.number = 0", "self.number = 1", ("helped",)),
     "what runs as a script": ('print(words(["a b"]))', 'print(roots(["a b"]))', ()),
-    "a new function": ("def count", "def new():\n    return 1\n\n\ndef count", ()),
     "a call that may do anything": ("SEEN = {}", "SEEN = {}\nmath.prepare()", FUNCTIONS),
     "a decorator that may note the function": ("def count", "@math.noted\ndef count", FUNCTIONS),
     "a class with a parent that may note it": ("class Counter:", "class Counter(math.Noting):", FUNCTIONS),
     "a default that may do anything": ("def count(text)", "def count(text, now=math.now())", FUNCTIONS),
-    "an import for what it does": ("SEEN = {}", "import prepared\n\nSEEN = {}", FUNCTIONS),
     "a block": ("SEEN = {}", "try:\n    SEEN = {}\nexcept OSError:\n    pass", FUNCTIONS),
-    "a method that is noted": ("    def __init__", "    @math.noted\n    def __init__", FUNCTIONS),
     "a hint that may do anything": ("LIMIT = 12", "LIMIT: math.note(3) = 12", ("words",)),
-    "a key function": ("SEEN = {}", "SEEN = {}\nORDER = sorted([2, 1], key=count)", FUNCTIONS),
-    "a subscript that makes a key": ("SEEN = {}", "SEEN = {}\nANY = SEEN[3]", FUNCTIONS),
     "a dictionary of functions": ("SEEN = {}", "SEEN = {'count': count}", ("roots",)),
 }
 
@@ -85,7 +67,6 @@ EDITS = {
 def folder(tmp_path):
     (tmp_path / "mine.py").write_text(FILE)
     (tmp_path / "helpers.py").write_text("def fits(text):\n    return 1.0\n\n\nother = fast = fits\n")
-    (tmp_path / "prepared.py").write_text("")
     return tmp_path
 
 
@@ -93,8 +74,7 @@ def digests(folder, text=FILE):
     """The digest of each function in a copy of the folder whose file has this text."""
     place = folder / str(len(list(folder.iterdir())))
     place.mkdir()
-    for name in ("helpers.py", "prepared.py"):
-        (place / name).write_text((folder / name).read_text())
+    (place / "helpers.py").write_text((folder / "helpers.py").read_text())
     (place / "mine.py").write_text(text)
     return {name: function_digest(f"mine.py:{name}", place) for name in FUNCTIONS}
 
@@ -106,125 +86,59 @@ def test_an_edit_counts_for_the_functions_that_reach_it(folder, old, new, functi
 
 
 @pytest.mark.parametrize(
-    "line",
-    ["globals()", "import sys; sys.modules", "from helpers import *", "words.__globals__", "import builtins as b"],
+    "line", ["globals()", "from helpers import *", "words.__globals__", "import builtins as b", "import importlib.x"]
 )
-def test_a_file_that_looks_names_up_by_text_counts_as_a_whole(folder, line):
-    text = FILE.replace("    return [float(count", f"    {line}\n    return [float(count", 1)
-    if line.startswith("from helpers"):
-        text = FILE.replace("import math", f"{line}\nimport math", 1)
-    tree = ast.parse(text)
+def test_a_file_that_looks_names_up_by_text_counts_as_a_whole(line):
+    place = "import math\n" if "*" in line else "    return len(WORDS"
+    tree = ast.parse(FILE.replace(place, f"{' ' * (len(place) - len(place.lstrip()))}{line}\n{place}"))
     assert reached(tree, "words") is tree.body
     assert reached(tree, "nowhere") is tree.body
 
 
-def differ(folder, *versions):
-    """Whether the function f has different digests in two versions of files."""
-    for number, files in enumerate(versions):
-        (folder / str(number)).mkdir()
+F = "def f():\n    return "
+NOTE = f"SEEN = []\ndef note(number):\n    SEEN.append(number)\n{F}SEEN\n"
+PATCHED = f"import tab, patch\n{F}tab.T\ndef g():\n    return patch\n"
+GIVEN = "import builtins\n\nbuiltins.GIVEN = VALUE\n"
+#: Files, and whether another value in them may change what the function `f` of mine.py does.
+REACHED = [
+    # A module that is imported for what it does.
+    ({"tab.py": "T = {'a': 1}\n", "patch.py": "import tab\n\ntab.T['a'] = VALUE\n", "mine.py": PATCHED}, True),
+    # A user's module with the name of one of Python's.
+    ({"statistics.py": GIVEN, "mine.py": "import statistics\ndef f():\n    return GIVEN\n"}, True),
+    # A name in a class that may mean another.
+    ({"mine.py": f"def _C__help():\n    return VALUE\nclass C:\n    g = lambda self: __help()\n{F}C().g()\n"}, True),
+    # Hints, decorators and classes that run code, without `from __future__ import annotations`.
+    ({"mine.py": f"{NOTE}def g(a: note(VALUE)): ...\n"}, True),
+    ({"mine.py": f"{NOTE}@cache(VALUE)\ndef g(a): ...\n"}, True),
+    ({"mine.py": f"{NOTE}class G:\n    __f = note\n    h = VALUE\n"}, True),
+    ({"mine.py": f"{NOTE}class G:\n    h: int = VALUE\n"}, False),
+]
+
+
+@pytest.mark.parametrize(("files", "counts"), REACHED)
+def test_what_a_function_reaches_without_its_name_counts(tmp_path, files, counts):
+    digests = set()
+    for value in "56":
+        (tmp_path / value).mkdir()
         for name, text in files.items():
-            (folder / str(number) / name).write_text(text)
-    return function_digest("mine.py:f", folder / "0") != function_digest("mine.py:f", folder / "1")
+            (tmp_path / value / name).write_text(text.replace("VALUE", value))
+        digests.add(function_digest("mine.py:f", tmp_path / value))
+    assert (len(digests) > 1) == counts
 
 
-HINTS = """
-def note(number):
-    SEEN.append(number)
-    return number
-
-
-SEEN = []
-TABLE = {"a": 1}
-
-
-def f():
-    return SEEN
-
-
-def g(a: OTHER):
-    return a
-"""
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "counts"),
-    [
-        ("OTHER", "int", False),
-        ("OTHER", "note(3)", True),
-        ("OTHER", "TABLE[3]", True),
-        ("def g(a: OTHER)", "def g(a) -> note(3)", True),
-        ("def g(a: OTHER)", "@cache\ndef g(a)", True),
-        ("def g(a: OTHER):\n    return a", "class G:\n    __f = note", True),
-        ("def g(a: OTHER):\n    return a", "class G:\n    f = 3", False),
-    ],
-)
-def test_hints_and_decorators_that_run_code_count(tmp_path, old, new, counts):
-    texts = [HINTS.replace("OTHER", "str"), HINTS.replace(old, new).replace("OTHER", "str")]
-    assert differ(tmp_path, *({"mine.py": text} for text in texts)) == counts
-
-
-PATCHED = """
-import tab, patch
-
-
-def f():
-    return tab.T
-
-
-def g():
-    return patch
-"""
-MANGLED = """
-def _C__help():
-    return 1
-
-
-class C:
-    def f(self):
-        return __help()
-
-
-def f():
-    return C().f()
-"""
-
-
-@pytest.mark.parametrize(
-    "files",
-    [
-        # A module that is imported for what it does.
-        {"tab.py": "T = {'a': 1}\n", "patch.py": "import tab\n\ntab.T['a'] = VALUE\n", "mine.py": PATCHED},
-        # A user's module with the name of one of Python's.
-        {
-            "statistics.py": "import builtins\n\nbuiltins.GIVEN = VALUE\n",
-            "mine.py": PATCHED.replace("tab, patch", "statistics").replace("tab.T", "GIVEN"),
-        },
-        {"mine.py": MANGLED.replace("return 1", "return VALUE")},  # a name in a class may mean another
-    ],
-)
-def test_what_a_function_reaches_without_its_name_counts(tmp_path, files):
-    assert differ(tmp_path, *({name: text.replace("VALUE", value) for name, text in files.items()} for value in "56"))
-
-
-def test_a_file_of_one_function_has_the_digest_of_the_whole(tmp_path):
-    """So its finished runs keep their keys without further ado."""
-    (tmp_path / "one.py").write_text('"""Mine."""\nimport math\n\n\ndef one(completions):\n    return [math.pi]\n')
-    assert function_digest("one.py:one", tmp_path) == whole_digest("one.py:one", tmp_path)
-
-
-def test_a_job_takes_both_digests_and_no_other(folder):
+def test_a_job_takes_the_digest_of_the_part_or_of_the_whole_and_no_other(folder):
     part, whole = function_digest("mine.py:words", folder), whole_digest("mine.py:words", folder)
     assert part != whole
-    assert is_code_of("mine.py:words", part, folder)
-    assert is_code_of("mine.py:words", whole, folder)
-    assert not is_code_of("mine.py:words", "0" * 16, folder)
+    assert [is_code_of("mine.py:words", code, folder) for code in (part, whole, "0" * 16)] == [True, True, False]
+    # Of a file of one function both are the same, so that its finished runs keep their keys without further ado.
+    (folder / "one.py").write_text('"""Mine."""\nimport math\n\n\ndef one(completions):\n    return [math.pi]\n')
+    assert function_digest("one.py:one", folder) == whole_digest("one.py:one", folder)
 
 
 def test_runs_of_an_earlier_version_keep_their_keys_until_the_file_is_edited(folder, config):
     config["components"]["format"] = {"function": "mine.py:words"}
     study = resolve(config, "study.yaml", folder)
-    whole = copy.deepcopy(study.runs[next(name for name in study.runs if name.startswith("b-"))])
-    content = whole.arm_spec.content()
+    content = next(run for run in study.runs.values() if run.arm == "b").arm_spec.content()
     content["components"]["format"]["code"] = whole_digest("mine.py:words", folder)
     old = f"b-{key_of(content)}"
     runs = folder / study.config.root / "runs"
@@ -233,7 +147,6 @@ def test_runs_of_an_earlier_version_keep_their_keys_until_the_file_is_edited(fol
     assert found.folders[found.keys["b"]] == old
     assert found.keys["a"] == study.keys["a"]
     assert {run.folder for run in found.runs.values() if run.arm == "b"} == {old}
-    [spec] = {run.spec for run in found.runs.values() if run.name == f"{old}/seed0"}
-    assert content["components"]["format"]["code"] in spec
+    assert content["components"]["format"]["code"] in found.runs[f"{old}/seed0"].spec
     (runs / f"b-{study.keys['b']}").mkdir()  # runs of the present form come first
     assert resolve(config, "study.yaml", folder).keys == study.keys

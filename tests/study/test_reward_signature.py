@@ -27,14 +27,11 @@ if TYPE_CHECKING:
 Limit = Annotated[int, Ge(0)]
 """
 
+TRY = "try:\n    from reward_ablation.rewards.parameters import "
 #: Functions whose arguments and markers are in the tree as a whole.
 READABLE = [
-    "def f(completions): ...",
-    "def f(*completions, **kwargs): ...",
     "def f(completions, limit=10, *, low=-1.5, high, name=None, words=('a', 'b'), table={'x': [1]}): ...",
-    "def f(completions, *, flag: bool = True, column='level', **columns): ...",
-    "def f(completions, *, one: Optional[int], two: Union[int, str], three: 'int | None' = None): ...",
-    "def f(completions, *, a: Limit, b: Limit | None, c: Annotated[int, Field(gt=-2, le=3)]): ...",
+    "def f(completions, *, a: Limit, b: Union[int, str], c: Annotated[int, Field(gt=-2, le=3)], **columns): ...",
     "def f(completions, *, words: FilePath, model: FolderPath | None = None, n: NotInSpec[int] = 3): ...",
     "def f(completions, *, words: kinds.FilePath, more: Words, taste: ModelPath, revision: str): ...",
     "def f(completions, *, words: Optional[FilePath] = None, note: Annotated[int, 'in tokens'] = 1): ...",
@@ -42,19 +39,11 @@ READABLE = [
     "def f(completions, *, words: 'FilePath', judge: 'Judge' = None): ...",  # a name for type checkers: no hints at all
     "f = lambda completions, limit=3, **columns: [limit]",
     "try:\n    import nowhere\nexcept ImportError:\n    def f(completions, *, limit: int): ...",
-    "def f(completions): ...\n\ndef f(completions, *, limit: int): ...",
     "COLUMN = 'answer'\ndef f(completions, *, column: str = COLUMN, **columns): ...",
-    "try:\n    from reward_ablation.rewards.parameters import FilePath as P\n    HAVE = True\n"
-    "except ImportError:\n    P = str\ndef f(completions, *, words: P): ...",
-    "try:\n    import reward_ablation.rewards.parameters as rp\n    P = rp.FilePath\n"
-    "except Exception:\n    P = str\ndef f(completions, *, words: P): ...",
-    "try:\n    from reward_ablation.rewards.parameters import FilePath as P\n    import nowhere\n"
-    "except ImportError:\n    P = str\ndef f(completions, *, words: P): ...",
-    "try:\n    from reward_ablation.rewards.parameters import Nothing as P\n"
-    "except ImportError:\n    P = FilePath\ndef f(completions, *, words: P): ...",
+    f"{TRY}FilePath as P\n    HAVE = True\nexcept ImportError:\n    P = str\ndef f(completions, *, words: P): ...",
+    f"{TRY}FilePath as P\n    import nowhere\nexcept ImportError:\n    P = str\ndef f(completions, *, words: P): ...",
+    f"{TRY}Nothing as P\nexcept ImportError:\n    P = FilePath\ndef f(completions, *, words: P): ...",
     "class Own:\n    words: FilePath\ndef f(completions, *, own: Literal['FilePath'] = 'FilePath'): ...",
-    "class Retry:\n    def __init__(self, n): ...\n    def __call__(self, g): return g\n"
-    "@Retry(3)\ndef f(completions, *, words: FilePath): ...",
     "import functools\ndef kept(g):\n    @functools.wraps(g)\n    def h(*a, **k): ...\n    return h\n"
     "@kept\ndef f(completions, *, words: FilePath, limit: int = 2): ...",
 ]
@@ -82,23 +71,17 @@ def without_hints(function):
     return inspect.Signature(bare, return_annotation="")
 
 
-def test_the_hints_may_be_texts_in_the_whole_file(tmp_path):
-    text = f"from __future__ import annotations\n{HEAD}\ndef f(completions, *, words: FilePath, n: Limit = 3): ...\n"
-    (tmp_path / "mine.py").write_text(text)
-    assert [*marks_of(signature_in_file("mine.py:f", tmp_path))] == ["words"]
-
-
-#: Hints that run code where Python reads them.
+#: Hints and defaults that run code where Python reads them.
 OPEN = [
     "def f(completions, *, a: open('MARKER', 'w').name): ...",
     "def f(completions, *, a: Again): ...\nAgain = Other\nOther = Again",
     "def f(completions, *, a: 'no (hint'): ...",
-    "def f(completions, *, a: int if open('MARKER', 'w') else str): ...",
+    "def f(completions, *, limit=open('MARKER', 'w'), low): ...",
 ]
 
 
 @pytest.mark.parametrize("text", OPEN)
-def test_a_hint_runs_nothing_and_accepts_anything(tmp_path, monkeypatch, text):
+def test_what_is_no_marker_and_no_literal_runs_nothing(tmp_path, monkeypatch, text):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(f"{HEAD}\n{text}\n")
     assert hints_of(signature_in_file("mine.py:f", tmp_path)) == {}
@@ -111,7 +94,6 @@ HIDDEN = [
     "class NS:\n    from reward_ablation.rewards.parameters import FilePath as F\n"
     "def f(completions, *, a: 'NS.F'): ...",
     "def make():\n    return FilePath\nP = make()\ndef f(completions, *, a: P | None = None): ...",
-    "def f(completions, *, a: getattr(kinds, 'FilePath')): ...",
     "def f(completions, *, a: Annotated[FilePath, pydantic.BeforeValidator(print)]): ...",
 ]
 
@@ -138,14 +120,6 @@ def test_a_name_without_one_literal_value_is_no_default_that_is_read(tmp_path, t
     assert inspect.signature(signature_in_file("mine.py:f", tmp_path)).parameters["column"].default is ...
 
 
-def test_a_default_that_is_an_expression_runs_nothing(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text("def f(completions, *, limit=open('MARKER', 'w'), low): ...\n")
-    arguments = arguments_of("mine.py:f", signature_in_file("mine.py:f", tmp_path), {})
-    assert (arguments.parameters, arguments.required) == (("limit", "low"), ("low",))
-    assert not (tmp_path / "MARKER").exists()
-
-
 UNSAID = "its arguments are not in the text of the file: "
 
 
@@ -153,25 +127,14 @@ UNSAID = "its arguments are not in the text of the file: "
     ("text", "line"),
     [
         ("def make(): ...\nf = make()", f"{UNSAID}line 2 defines it without `def`"),
-        ("from elsewhere import f", f"{UNSAID}line 1 defines it without `def`"),
         ("from elsewhere import *", f"{UNSAID}it may come from a star import"),
-        # An object that is no function, which an import would tell, too.
         ("class C:\n    def __call__(self): ...\nf = C()", "line 3 makes it with `C`, as an object that is no functio"),
         ("import functools\nf = functools.lru_cache(9)(print)", "line 2 makes it with `functools.lru_cache(9)`, as "),
-        (
-            "import functools\n@functools.lru_cache(9)\ndef f(completions): ...",
-            "`@functools.lru_cache(9)` makes it an ",
-        ),
-        ("class C: ...\n@C\ndef f(completions): ...", "line 2: the decorator `@C` makes it"),
-        # No such function, or no Python.
+        ("import functools\n@functools.cache\ndef f(completions): ...", "the decorator `@functools.cache` makes it"),
         ("def g(completions): ...\ndef _h(): ...", "no function 'f'; functions in the file: g"),
-        ("class f: ...", "no function 'f'; functions in the file: none"),
         ("f = 3", "no function 'f'; functions in the file: none"),
         ("def f(:", "mine.py does not load: SyntaxError: invalid syntax (mine.py, line 1)"),
-        ("def f(a, a): ...", "mine.py does not load: SyntaxError: duplicate argument 'a' in function definition"),
         ("def f(completions): ...\nx = " + "1 + " * 50000 + "1", "mine.py does not load: RecursionError: "),
-        ("def f(completions, x: " + "int | " * 5000 + "int): ...", "mine.py does not load: RecursionError: "),
-        ("def f(completions): ...\0", "mine.py does not load: "),
     ],
 )
 def test_a_file_that_does_not_say_the_arguments_is_one_line(tmp_path, text, line):

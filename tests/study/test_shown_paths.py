@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 import pytest
-import yaml
 
 from configs import changed
 from reward_ablation.report.pages import ReportPages
@@ -14,7 +13,6 @@ from reward_ablation.start.declarations import Declarations
 from reward_ablation.study.resolve import resolve
 from reward_ablation.study.shown_paths import shown_path, without_places
 from reward_ablation.system.files import write_json
-from workflow.conftest import ROOT
 
 ROWS = "".join(json.dumps({"id": str(n), "question": f"{n} + 1?", "answer": str(n + 1)}) + "\n" for n in range(12))
 DIGEST = hashlib.sha256(ROWS.encode()).hexdigest()[:16]
@@ -22,8 +20,10 @@ DIGEST = hashlib.sha256(ROWS.encode()).hexdigest()[:16]
 
 @pytest.fixture
 def root(tmp_path):
-    """A study's folder, with problems inside and outside."""
+    """A study's folder, with problems inside and outside, and a model outside."""
     root = tmp_path / "alice" / "study"
+    (tmp_path / "alice" / "model").mkdir(parents=True)
+    (tmp_path / "alice" / "model" / "config.json").write_text("{}")
     (root / "data").mkdir(parents=True)
     for folder in (root / "data", tmp_path / "alice"):
         (folder / "mine.jsonl").write_text(ROWS)
@@ -35,53 +35,36 @@ def root(tmp_path):
     [
         ("data/mine.jsonl", "data/mine.jsonl"),
         ("{root}/data/mine.jsonl", "data/mine.jsonl"),
-        ("../mine.jsonl", "../mine.jsonl"),
         ("{root}/../mine.jsonl", f"mine.jsonl (sha256 {DIGEST})"),
         ("{root}/../missing.jsonl", "missing.jsonl"),
         ("{root}/..", "alice"),  # no model
+        ("{root}/../model", "model (content 555dc36908b373a3)"),
     ],
 )
 def test_a_path_is_shown_without_folders_of_the_disk(root, path, shown, monkeypatch):
     assert shown_path(path.format(root=root), root) == shown
     monkeypatch.chdir(root)
     assert shown_path(path.format(root=root), Path()) == shown
+    assert shown_path(path.format(root=root), root, with_digest=False) == shown.partition(" ")[0]
 
 
-def test_a_models_folder_is_named_with_the_digest_of_the_keys(root, tmp_path):
-    model = tmp_path / "alice" / "model"
-    model.mkdir()
-    (model / "config.json").write_text("{}")
-    assert shown_path(str(model), root).startswith("model (content ")
-    assert shown_path(str(model), root, with_digest=False) == "model"
-
-
-@pytest.mark.parametrize(
-    "text", ["/no_think", "a/b", "1/2", "https://judge.example:8000/v1", "{question}\n/a/b", "", "//"]
-)
-def test_other_texts_stay(root, text):
-    for folder in (root, Path("/")):
-        assert without_places({"a": [text, 1, None, True]}, folder) == {"a": [text, 1, None, True]}
-
-
-def test_folders_within_texts_are_taken_out(root, monkeypatch):
+def test_folders_within_texts_are_taken_out_and_other_texts_stay(root, monkeypatch):
     monkeypatch.setenv("HOME", str(root.parent))
     values = {"f": f"{root.parent}/own.py:f", "x": f"--chdir={root}/a --log={root.parent}/b", "t": f"{root}/judge.txt"}
     shown = {"f": "own.py:f", "x": "--chdir=a --log=~/b", "t": "judge.txt"}
     assert without_places(values, root) == shown
+    others = {"a": ["/no_think", "https://judge.example:8000/v1", "{question}\n/a/b", "//", 1, None]}
+    assert without_places(others, root) == without_places(others, Path("/")) == others
 
 
-@pytest.mark.parametrize("inside", [True, False])
-def test_study_and_pages_name_no_folder(config, root, inside):
-    file = root / "data" / "mine.jsonl" if inside else root.parent / "mine.jsonl"
-    shown = "data/mine.jsonl" if inside else f"mine.jsonl (sha256 {DIGEST})"
-    config = changed(config, "data/train", {"source": "file", "path": str(file)})
-    config["data"]["evaluation"]["mine"] = {"source": "file", "path": str(file), "limit": 3}
+def test_study_and_pages_name_no_folder(config, root):
+    shown = f"mine.jsonl (sha256 {DIGEST})"
+    config = changed(config, "data/train", {"source": "file", "path": str(root.parent / "mine.jsonl")})
     config["launch"] = {"resources": {"slurm_extra": f"--comment={root}/a"}}
     study = resolve(config, "study.yaml", root)
     assert study.summary["training_data"] == shown
-    described = root / "study.json"
-    write_json(Declarations(study).content(), described)
-    ReportPages(config, study).write(root, described)
+    write_json(Declarations(study).content(), root / "study.json")
+    ReportPages(config, study).write(root, root / "study.json")
     for name in ("config.html", "arms.html", "environment.html", "commands.html", "study.json"):
         assert str(root.parent) not in (root / name).read_text()
     assert f"path: {shown}" in (root / "config.html").read_text()
@@ -89,18 +72,10 @@ def test_study_and_pages_name_no_folder(config, root, inside):
 
 def test_an_absolute_path_in_a_runs_record_is_reported(config, root):
     (root / "mine.py").write_text("def f(completions, *, rules='', **columns): ...\n")
-    for function, rules, places in (
-        ("mine.py:f", "rules.txt", []),
-        (f"{root}/mine.py:f", "rules.txt", ["components.format.function"]),
-        ("mine.py:f", str(root / "r.txt"), ["components.format.parameters.rules"]),
-    ):
-        config["components"]["format"] = {"function": function, "parameters": {"rules": rules}}
-        warnings = [line for line in resolve(config, "study.yaml", root).warnings if "absolute path" in line]
-        assert [line.partition(":")[0] for line in warnings] == places
-        assert not any(os.sep + "alice" in line for line in warnings)
-
-
-def test_the_shipped_configs_have_no_absolute_path():
-    for path in ROOT.glob("config/**/*.yaml"):
-        config = yaml.safe_load(path.read_text())
-        assert without_places(config, ROOT) == config
+    config["components"]["format"] = {"function": "mine.py:f", "parameters": {"rules": "rules.txt"}}
+    assert not any("absolute path" in line for line in resolve(config, "study.yaml", root).warnings)
+    config["components"]["format"] = {"function": f"{root}/mine.py:f", "parameters": {"rules": str(root / "r.txt")}}
+    warnings = [line for line in resolve(config, "study.yaml", root).warnings if "absolute path" in line]
+    places = {"components.format.function", "components.format.parameters.rules"}
+    assert {line.partition(":")[0] for line in warnings} == places
+    assert not any(os.sep + "alice" in line for line in warnings)

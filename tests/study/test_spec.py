@@ -15,7 +15,6 @@ from specs import arm_spec
 def test_equal_values_have_one_spelling():
     assert canonical({"b": 1.0, "a": [0.5, True, None]}) == canonical({"a": (0.5, True, None), "b": 1})
     assert canonical({"b": 1.0, "a": 1e22}) == '{"a":10000000000000000000000,"b":1}'
-    assert canonical({"a": True}) != canonical({"a": 1})
     with pytest.raises(ValueError, match="JSON compliant"):
         canonical({"a": float("inf")})
 
@@ -53,15 +52,13 @@ def test_what_is_set_to_its_default_is_left_out_and_first_fields_are_always_writ
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"rewind": 2}, "--spec: config: unknown key 'rewind'; allowed: "),
         ({"gradients": {"every": 1, "whole": [], "each": 2}}, "--spec: gradients: unknown key 'each'; allowed: every"),
         ({"strategy": "fsdp"}, "--spec: strategy: fsdp: "),
     ],
 )
 def test_what_a_spec_does_not_have_is_refused_in_one_line(changes, message):
-    with pytest.raises(StudyError) as caught:
+    with pytest.raises(StudyError, match=f"^{message}") as caught:
         RunSpec.read(SPEC | changes)
-    assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
 
 

@@ -1,8 +1,5 @@
 """Components named as `package.module:function`: read without an import, keyed by content, imported by a start."""
 
-import sys
-from contextlib import nullcontext
-
 import pytest
 
 from reward_ablation.rewards.arguments import arguments_of
@@ -41,36 +38,29 @@ def test_planning_follows_a_package_without_importing_it(tmp_path, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path / "installed")
     written(tmp_path / place / "lazy_one")
-    (root := tmp_path / "study").mkdir(exist_ok=True)
+    root = tmp_path / "study"
     arguments = planned_arguments("lazy_one:verdict", {"words": "w", "limit": 1}, root)
     assert (arguments.parameters, arguments.required) == (("words", "limit"), ("words",))
     assert list(planned_marks("lazy_one:verdict", root)) == ["words"]  # the marker's name is in another file
     assert (asks("lazy_one:slow", root), asks("lazy_one.inner:judge", root)) == (True, False)
     assert function_digest("lazy_one:verdict", root)
-    assert "lazy_one" not in sys.modules
     assert not (tmp_path / "MARKER").exists()
 
 
 @pytest.mark.parametrize(
     ("function", "line"),
     [
-        ("os:system", "os comes with Python; write a function in a file"),
         ("reward_ablation.rewards.components.constant:constant", "by its function alone"),
         ("nobodys_package.rewards:f", "no Python file of the module nobodys_package.rewards in "),
-        ("bare_two.inside:f", "no Python file of the module bare_two.inside in "),  # an installed namespace package
-        ("lazy_two:", "is not of the form path/to/file.py:function or package.module:function"),
         ("lazy_two.inner.py:judge", "there is no file lazy_two.inner.py in "),
         ("lazy_two:judg", "no function 'judg' in the text of "),
         ("lazy_two.inner:made", "line 5 defines it without `def`; check the name, or name the module that defines"),
         ("trl.rewards:acuracy_reward", "names like it: accuracy_reward"),
-        ("trl.rewards:get_soft_overlong_punishment", "asks for the column 'max_completion_len'"),
     ],
 )
 def test_what_is_no_function_of_a_module_is_one_line_of_the_plan(tmp_path, monkeypatch, function, line):
     monkeypatch.syspath_prepend(tmp_path / "installed")
     written(tmp_path / "study" / "lazy_two")
-    written(tmp_path / "installed", {"compiled_two.so": ""})
-    written(tmp_path / "installed" / "bare_two", {"inside.py": "def f(completions): ...\n"})
     with pytest.raises(StudyError) as told:
         planned_arguments(function, {}, tmp_path / "study")
     assert line in str(told.value)
@@ -79,8 +69,7 @@ def test_what_is_no_function_of_a_module_is_one_line_of_the_plan(tmp_path, monke
 
 
 @pytest.mark.parametrize(
-    ("edited", "own", "installed"),
-    [("inner", True, True), ("helper", True, True), ("__init__", True, True), ("other", False, True)],
+    ("edited", "own", "installed"), [("helper", True, True), ("__init__", True, True), ("other", False, True)]
 )
 def test_a_module_counts_by_its_content_wherever_it_is(tmp_path, monkeypatch, edited, own, installed):
     """A module in the study's folder counts with what it imports, an installed one with its whole package."""
@@ -95,30 +84,23 @@ def test_a_module_counts_by_its_content_wherever_it_is(tmp_path, monkeypatch, ed
     assert [before != after for before, after in zip(digests[0], digests[2], strict=True)] == [own, installed]
 
 
-def test_a_module_that_has_changed_since_the_start_is_refused(tmp_path):
+@pytest.mark.parametrize("kind", [ComponentSpec, CombineSpec])
+def test_a_module_that_has_changed_since_the_start_is_refused(tmp_path, kind):
     """By a job, and by the process that made the spec, which has read the old text."""
     written(tmp_path / "own_five", {"inner.py": "def f(completions): return [1.0]\n"})  # without an `__init__.py`
-    code = function_digest("own_five.inner:f", tmp_path)
-    component = ComponentSpec(function="own_five.inner:f", parameters={}, placement="all_tokens", code=code)
-    parts = (component, CombineSpec(method="own_five.inner:f", parameters={}, code=code))
-
-    def check(changed):
-        for part in parts:
-            refused = pytest.raises(
-                StudyError, match=r"^own_five\.inner: .* has changed since the workflow was started"
-            )
-            with refused if changed else nullcontext():
-                check_unchanged(part, {}, tmp_path)
-
-    check(changed=False)
+    named = {"method" if kind is CombineSpec else "function": "own_five.inner:f", "parameters": {}}
+    named |= {} if kind is CombineSpec else {"placement": "all_tokens"}
+    part = kind(**named, code=function_digest("own_five.inner:f", tmp_path))
+    check_unchanged(part, {}, tmp_path)
     (tmp_path / "own_five" / "inner.py").write_text("def f(completions): return [2.0]\n")
-    check(changed=True)
-    for cached in (code_digest.content, code_digest.source):
-        cached.cache_clear()
-    check(changed=True)
+    for caches in ((), (code_digest.content, code_digest.source)):
+        for cached in caches:
+            cached.cache_clear()
+        with pytest.raises(StudyError, match=r"^own_five\.inner: .* has changed since the workflow was started"):
+            check_unchanged(part, {}, tmp_path)
 
 
-def test_another_module_of_the_same_name_is_not_imported_instead(tmp_path, monkeypatch):
+def test_another_module_of_the_same_name_is_not_imported_instead(tmp_path):
     for place in ("first", "second"):
         written(tmp_path / place, {"twice_six.py": "def f(completions): return [1.0]\n"})
     assert function_in_file("twice_six:f", tmp_path / "first")([]) == [1.0]
@@ -135,21 +117,14 @@ def trial_of(function, chat=True):
 
 def test_a_start_calls_the_rewards_of_trl(tmp_path):
     """accuracy_reward reads conversations only."""
-    check_imports({"components.x": Request("components", "trl.rewards:accuracy_reward", {})}, tmp_path)
-    assert check_calls(trial_of("trl.rewards:accuracy_reward"), tmp_path) == []
-    for function, chat, line in (
-        ("trl.rewards:accuracy_reward", False, "accuracy_rewards.py, line "),
-        ("trl.rewards:get_repetition_penalty_reward", True, "; return a list of scores"),  # which makes a reward
-    ):
-        with pytest.raises(StudyError, match=f"^components.x: {function}: ") as told:
-            check_calls(trial_of(function, chat), tmp_path)
-        assert line in str(told.value)
+    function = "trl.rewards:accuracy_reward"
+    check_imports({"components.x": Request("components", function, {})}, tmp_path)
+    assert check_calls(trial_of(function), tmp_path) == []
+    with pytest.raises(StudyError, match=rf"^components\.x: {function}: .*accuracy_rewards\.py, line "):
+        check_calls(trial_of(function, chat=False), tmp_path)
 
 
 def test_the_text_of_trl_says_what_its_import_says(tmp_path):
     function = function_in_file("trl.rewards:reasoning_accuracy_reward", tmp_path)
-    read = planned_arguments("trl.rewards:reasoning_accuracy_reward", {}, tmp_path)
-    assert read == arguments_of("x", function, {})
+    assert planned_arguments("trl.rewards:reasoning_accuracy_reward", {}, tmp_path) == arguments_of("x", function, {})
     assert marks_of(function) == {}
-    texts = ["<think> 6 </think> \\boxed{42}", "<think> 6 </think> \\boxed{41}", "\\boxed{42}"]
-    assert function([[{"content": text}] for text in texts], ["$42$"] * 3) == [1.0, 0.0, 0.0]

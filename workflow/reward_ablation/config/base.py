@@ -1,7 +1,4 @@
-"""What all config models share: the strict base class, and the patterns of names, folders and hub addresses.
-
-The sections of the config, the site file, imports and the specs of jobs are built on it, so that all refuse alike.
-"""
+"""What all config models and specs share: the strict base class, and patterns of names, folders and hub addresses."""
 
 from __future__ import annotations
 
@@ -10,15 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Annotated, Any, ClassVar, get_args
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    StringConstraints,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 #: Names of arms, components and data sets: they become wildcards, file names and column names.
 NAME_PATTERN = r"[A-Za-z][A-Za-z0-9_]*"
@@ -132,10 +121,7 @@ def _parts(annotation: Any) -> Iterator[Any]:
 
 
 class Section(BaseModel):
-    """A part of the config, of a site file or of a spec. Unknown keys are refused, and no key gets another value later.
-
-    A subclass may allow further keys, by `extra`. `gone` has keys of earlier versions, and what to do in place of them.
-    """
+    """A part of the config, a site file or a spec. `gone` has keys of earlier versions, and what to do instead."""
 
     gone: ClassVar[dict[str, str]] = {}
 

@@ -1,9 +1,4 @@
-"""Designs: generators of arms, by the key `arms` of the config.
-
-`study.resolve` expands the study's design by way of `config.study_config`. An arm is a name and one weight per
-component (0: not trained on), plus optional overrides of training, combination, launch and resources. Each design model
-is one way to write down a set of arms.
-"""
+"""Designs: generators of arms, by the key `arms` of the config. Each design model is one way to write a set of arms."""
 
 from __future__ import annotations
 
@@ -207,11 +202,7 @@ def _compositions(total: int, parts: int) -> list[tuple[int, ...]]:
 
 
 def arms_here(wrong: str, arms: Collection[str]) -> str:
-    """All names, or of many those that a user may have meant, for the end of a message about a wrong name.
-
-    >>> arms_here("no_fromat", ["full", "no_format"])
-    'arms here: full, no_format'
-    """
+    """All names, or of many those that a user may have meant, for the end of a message about a wrong name."""
     if len(arms) <= MOST_NAMED:
         return f"arms here: {', '.join(arms)}"
     near = difflib.get_close_matches(wrong, arms, n=3, cutoff=0.5)

@@ -278,7 +278,7 @@ GRPO = TrlSettings(
     },
     gone={
         "max_prompt_length": "no prompt is cut: a prompt that does not fit into the model's context with "
-        "max_completion_length is refused, or left out with data.train.too_long: drop",
+        "max_completion_length is refused, or left out with data.train.too_long: drop"
     },
 )
 

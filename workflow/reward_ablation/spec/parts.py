@@ -71,10 +71,7 @@ class PromptSpec(Prompt):
 
 
 class ComponentSpec(Section):
-    """A component. `code` is the digest of a user's function; `contents`, of files and folders that parameters name.
-
-    No spec has paths of files, parameters that decide no score, or the arms in which the component is scored.
-    """
+    """A component. `code` is the digest of a user's function; `contents`, of files and folders that parameters name."""
 
     function: Line
     parameters: dict[str, Any]

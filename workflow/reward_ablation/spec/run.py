@@ -1,8 +1,4 @@
-"""Whole specs: everything that decides the result of a run, the supervised start, an evaluation or a scoring.
-
-Planning (`study.specs_of_config`) makes them, and the command of each stage parses its own from `--spec`. `parts` has
-their parts, and explains which fields the JSON of a spec contains.
-"""
+"""Whole specs: what decides the result of a run, the supervised start, an evaluation or a scoring, from `parts`."""
 
 from __future__ import annotations
 
@@ -148,10 +144,7 @@ class RunSpec(ArmSpec):
 
 
 class ImportedSpec(Spec):
-    """What is known of runs that were trained elsewhere, in place of an `ArmSpec`; `imported` is their files' format.
-
-    A component is None if only its scores are known. Tables need `training` for the size of groups and for totals.
-    """
+    """What is known of runs that were trained elsewhere. A component is None if only its scores are known."""
 
     imported: Line
     components: dict[str, ComponentSpec | None]

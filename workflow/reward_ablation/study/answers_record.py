@@ -1,8 +1,4 @@
-"""Decide, by the record beside answers, whether an evaluation would make the same answers today.
-
-The evaluation job asks `are_current` which answers it must make; `start.decide` and `start.history` ask the rest.
-`read_record` and `is_record` are for every record of the workflow, also `run.json`.
-"""
+"""Decide, by the record beside answers, whether an evaluation would make the same answers today."""
 
 from __future__ import annotations
 

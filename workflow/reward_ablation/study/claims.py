@@ -1,8 +1,4 @@
-"""The claims of a study, and the record of when each was declared.
-
-`study.resolve` reads the config's claims here, a start records them (`start.declarations`), and `analysis.claims`
-judges them. Runs test a claim that was declared before the first run, not one that they suggested (`study.primary`).
-"""
+"""The claims of a study, and the record of when each was declared, as of a question (`study.primary`)."""
 
 from __future__ import annotations
 
@@ -94,10 +90,7 @@ def with_recovered(before: ClaimsOnRecord, claims: Sequence[Claim], began: Began
 
 
 def declared_claims(claims: Sequence[Claim], before: ClaimsOnRecord, runs: Path) -> ClaimsOnRecord:
-    """The record to write. A claim on record (`before`), also one that is put back, keeps its time.
-
-    A claim that is taken out after some runs in the folder `runs` have begun is kept as withdrawn.
-    """
+    """The record to write: a claim on record or put back keeps its time; one taken out after runs is withdrawn."""
     keys = {claim.key for claim in claims}
     times = {claim.key: claim.since for claim in [*before.withdrawn_claims, *before.claims]}
     withdrawn = before.withdrawn_claims

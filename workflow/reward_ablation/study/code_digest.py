@@ -29,10 +29,7 @@ PACKAGE_ROOT = Path(__file__).parents[2]
 
 @cache
 def code_digest(*modules: str, root: Path = PACKAGE_ROOT, without: tuple[str, ...] = ()) -> str:
-    """Digest (16 hex digits) of modules and of all that they import from this package, in the folder `root`.
-
-    A package includes its `__main__`. Packages in `without` do not count, nor what only these import.
-    """
+    """Digest (16 hex digits) of modules and all that they import from this package, but not by way of `without`."""
 
     def make() -> str:
         digest = hashlib.sha256()
@@ -112,10 +109,7 @@ FILE = Path(cache_from_source(__file__)).with_suffix(".json")
 
 
 def kept_or_made(name: str, make: Callable[[], Any], files: dict[str, Path], file: Path | None = None) -> Any:
-    """A digest from the cache, or a new one, which is written there when this process ends.
-
-    `make` computes it from the `content` of `files` alone. Without a cache `file`, only this package's are kept.
-    """
+    """A digest from the cache, or a new one of `make`; without a cache `file`, only this package's are kept."""
     if file is None and files is not package_files(PACKAGE_ROOT):
         return make()
     kept = read(file or FILE, package_key(tuple(files.items())))

@@ -1,8 +1,6 @@
 """Rollouts of an unfinished run: `rollouts.jsonl` in its work folder, with a row a line, read while the run trains.
 
-Training appends to the file for readers alone (`watch`), after each step's backward pass. TRL's own trainer with
-`reward_ablation.trl` appends rows once they are generated, and `save_rollouts` makes its result of them. The file goes
-with the work folder when the run is finished.
+Training appends to it for readers alone. Of TRL's own trainer, `save_rollouts` makes the result of it.
 """
 
 from __future__ import annotations
@@ -55,11 +53,7 @@ def drop_rollouts_after(work: Path, step: int) -> None:
 
 
 def read_live_rollouts(run: Path, most_bytes: int | None = None) -> Iterator[dict[str, Any]]:
-    """Rollouts of an unfinished run, in order of their steps; none of any other. `run` is its folder.
-
-    With `most_bytes`, only rows that begin in the last so many bytes. A row has the columns of `rollouts.parquet`,
-    `prompt` and `gold` (of TRL's own trainer no `gold`). Unknown numbers are None, and a torn last line is left out.
-    """
+    """Rollouts of an unfinished run, in order; with `most_bytes` those that begin in so many bytes at the end."""
     try:
         file = (run / WORK / FILE).open("rb")
     except FileNotFoundError:

@@ -118,10 +118,7 @@ def recovered_looks(plan: LooksPlan | None, began: Began) -> Sequential | None:
 
 
 def declared_looks(plan: LooksPlan | None, before: Sequential | None, runs: Path) -> Sequential | None:
-    """The record to write: `before` if the plan is the same or None (a list of seeds), else a new record.
-
-    A plan that is replaced after its first look stays on record. Who returns to it has its looks again.
-    """
+    """The record to write: `before` if the plan is the same or None, else a new one, which keeps a plan with looks."""
     if plan is None or (before is not None and before.key == plan.key):
         return before and _renamed(before, plan).model_copy(update={"in_force": plan is not None})
     replaced = [] if before is None else [*before.earlier]

@@ -1,8 +1,4 @@
-"""`study.json` for a part of a study, with some runs and evaluation sets, and sentences on what is missing.
-
-`reward-ablation preview` writes such a file for the finished runs. All later stages read the study without its diverged
-runs in the same way (`analysis.study_file`).
-"""
+"""`study.json` for a part of a study, with some runs and evaluation sets, and sentences on what is missing."""
 
 from __future__ import annotations
 
@@ -19,11 +15,7 @@ _BY_DATASET = ("answers", "scores", "questions")
 
 
 def part_of(content: dict[str, Any], folders: Collection[str], datasets: Collection[str]) -> dict[str, Any]:
-    """The content of `study.json` for some runs (by folder), their arms and seeds, and some evaluation sets.
-
-    The question stays, without contrasts of other arms. Claims are about the whole study. Without a run of the
-    baseline, the first arm stands in for it.
-    """
+    """The content of `study.json` for some runs (by folder), their arms and seeds, and some evaluation sets."""
     runs = [run for run in content["runs"] if run["folder"] in folders]
     arms, seeds = {run["arm"] for run in runs}, {run["seed"] for run in runs}
     names = [arm["name"] for arm in content["arms"] if arm["name"] in arms]
@@ -113,11 +105,7 @@ def _seeds_of(content: dict[str, Any], arm: str) -> set[int]:
 
 
 def listed(names: Collection[Any], most: int = MOST_NAMED) -> str:
-    """The first names in words, and the number of the others.
-
-    >>> listed(range(10))
-    '0, 1, 2, 3, 4, 5, 6, 7 and 2 more'
-    """
+    """The first names in words, and the number of the others, such as `0, 1 and 8 more`."""
     shown = [str(name) for name in (sorted(names) if isinstance(names, set) else names)]
     more = f" and {len(shown) - most} more" if len(shown) > most else ""
     return ", ".join(shown[:most]) + more

@@ -136,10 +136,7 @@ def without_added_arms(question: Question, before: Primary | None, runs: Path) -
 
 
 def declare_primary(question: Question, before: Primary | None, runs: Path) -> Primary:
-    """The declaration to record: the one on record (`before`) if it declares the question, else one of now.
-
-    A question that is replaced after runs in the folder `runs` had begun is kept in `earlier`: it may be put back.
-    """
+    """The declaration to record: the one on record (`before`) if it declares the question, else one of now."""
     present = question.model_dump()
     if before is not None and before.declares(question):
         new = {"arm_keys", "measured"}
@@ -168,10 +165,7 @@ def utc_now() -> str:
 
 
 def arms_since(question: Question, declared: Question) -> dict[str, list[str]]:
-    """Arms added or edited since a question was declared, and arms taken out, for `study.json`.
-
-    Both are empty where a record of an earlier version does not say which arms there were.
-    """
+    """Arms added or edited since a declaration, and arms taken out; none where an earlier version recorded no arms."""
     then, now = declared.arms, question.arms
     added = [arm for arm, key in now.items() if then and key not in then.values()]
     removed = [arm for arm, key in then.items() if key not in now.values() and arm not in now]
@@ -211,11 +205,7 @@ def changes(before: Question, after: Question) -> str:
 
 
 def named_contrasts(contrasts: Sequence[Contrast]) -> str:
-    """The first contrasts in words, and the number of the others. An arm that all are compared with is named once.
-
-    >>> named_contrasts([Contrast(arm=arm, against="a") for arm in "bc"])
-    'b, c against a'
-    """
+    """The first contrasts in words, such as `b, c against a`, and the number of the others."""
     if len({contrast.against for contrast in contrasts}) == 1:
         return f"{listed([contrast.arm for contrast in contrasts], MOST_NAMED)} against {contrasts[0].against}"
     return listed(contrasts, MOST_NAMED)

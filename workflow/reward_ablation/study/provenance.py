@@ -1,8 +1,4 @@
-"""Provenance of a run: the code, the packages and the hardware with which it was trained.
-
-The table of provenance shows `quantities` of runs, and other tables say where compared runs differ. Before any job, the
-full check refuses by the same functions what the table's rule would refuse (`mixed_provenance: refuse`).
-"""
+"""Provenance of a run: the code, the packages and the hardware with which it was trained."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """From a config to a study: validate the config, expand its arms, and give its runs keys.
 
-The Snakefile calls `resolve` whenever Snakemake starts, and so do all commands on a study and the rules `describe` and
-`report_pages`. Each check raises a ValueError, `key: what is wrong; what is allowed`. `resolve` puts the file's name
-before it.
+Each check raises a ValueError, `key: what is wrong; what is allowed`, and `resolve` puts the file's name before it.
+Relative paths in a config start from `root`.
 """
 
 from __future__ import annotations
@@ -16,19 +15,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from reward_ablation.config.checks import (
-    at_arm,
-    check_arms,
-    check_baseline_and_control,
-    check_scored,
-    checked_launches,
-    control_warnings,
-    idle_warnings,
-    key_of_arm,
-    unreached_warnings,
-)
+from reward_ablation.config import checks
 from reward_ablation.config.config_errors import describe
-from reward_ablation.config.designs import Arm
+from reward_ablation.config.designs import Arm, key_of_arm
 from reward_ablation.config.secrets import missing_variables, not_set, refuse_secrets
 from reward_ablation.config.sections.data import ProblemSource, further_columns, test_set_warnings
 from reward_ablation.config.sections.launch import Launch
@@ -91,18 +80,11 @@ from reward_ablation.system.strict_text import load_json
 from reward_ablation.system.user_functions import in_a_file, names_a_module, user_file
 
 #: Names that the workflow uses itself: folders of the default study, the base model's rows, and quantities in tables.
-TAKEN = {
-    "name": (*FOLDERS, ANSWERS_OF_JUDGES),
-    "arms": ("base",),
-    "components": ("total", "tokens", "truncated", "kl"),
-}
+TAKEN = {"name": (*FOLDERS, ANSWERS_OF_JUDGES), "arms": ("base",), "components": ("total", "tokens", "truncated", "kl")}
 
 
 def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
-    """Validate a config, as read from YAML, and resolve its arms into runs. Relative paths start from `root`.
-
-    Raises StudyError (`file: key: what is wrong; what is allowed`) if it is not valid.
-    """
+    """The study of a config, as read from YAML; else StudyError `file: key: what is wrong; what is allowed`."""
     if isinstance(arms := config.get("arms"), dict) and arms.get("design") == "imported":
         raise StudyError(f"{file}: arms.design: its runs were trained elsewhere; type reward-ablation import {file}")
     try:
@@ -118,8 +100,8 @@ def resolve(config: dict[str, Any], file: str, root: Path) -> Study:
 def _resolved(config: StudyConfig, written: dict[str, Any], root: Path) -> Study:
     """The study of a config that pydantic accepts."""
     arms = checked_arms(config, root)
-    launches = checked_launches(config, arms)
-    check_scored(config, arms)
+    launches = checks.checked_launches(config, arms)
+    checks.check_scored(config, arms)
     question, described = question_of(config, list(arms)), described_before(config, root)
     shared, runs_folder = study_spec(config, root), root / config.root / "runs"
     specs = codes_on_record(_specs_of(config, shared, arms, launches, root), _names_in(runs_folder), root)
@@ -163,9 +145,9 @@ def _resolved(config: StudyConfig, written: dict[str, Any], root: Path) -> Study
         warnings=[
             *test_set_warnings(config.data),
             *same_arms(contents, keys),
-            *control_warnings(config, arms),
-            *unreached_warnings(config, arms),
-            *idle_warnings(config, arms, launches),
+            *checks.control_warnings(config, arms),
+            *checks.unreached_warnings(config, arms),
+            *checks.idle_warnings(config, arms, launches),
             *estimate_warnings(specs),
             *column_warnings(config, root),
             *request_warnings(config, runs, root),
@@ -183,7 +165,7 @@ def _specs_of(
     """The spec of each arm. A wrong method of combination is a ValueError, `arms....combine: ...`."""
     specs = {}
     for name, arm in arms.items():
-        with at_arm(config, name):
+        with checks.at_arm(config, name):
             combine = combine_spec(config, arm, root, launches[name].process_count)
         specs[name] = arm_spec(shared, arm, launches[name], config.scored_in(arm), combine)
     check_helpers(config, arms, root)
@@ -308,15 +290,15 @@ def checked_arms(study: StudyConfig, root: Path) -> dict[str, Arm]:
     study.refuse_left_out()
     arms = study.expanded_arms()
     for name, arm in arms.items():
-        with at_arm(study, name):
+        with checks.at_arm(study, name):
             arms[name] = with_trl_methods(study, arm)
     for key, names in (("name", [study.name]), ("arms", arms), ("components", study.components)):
         for name in names:
             if name in TAKEN[key]:
                 raise ValueError(f"{key}: '{name}' is taken by the workflow; not allowed: {', '.join(TAKEN[key])}")
-    check_baseline_and_control(study, arms)
+    checks.check_baseline_and_control(study, arms)
     check_metrics(study, root)
-    check_arms(study, arms)
+    checks.check_arms(study, arms)
     further = further_columns(study.data.train)
     for name, component in study.components.items():
         with _in_section(f"components.{name}"):

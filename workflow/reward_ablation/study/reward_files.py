@@ -1,8 +1,4 @@
-"""Digest of the code of a user's function: of a file, with every file that it imports, or of an installed package.
-
-It is part of the specs of components, metrics and methods of combination, so that after an edit arms are trained, or
-answers scored, anew. The job of a run compares the files with it once more (`training.around.checks`).
-"""
+"""Digest of the code of a user's function: of a file, with every file that it imports, or of an installed package."""
 
 from __future__ import annotations
 
@@ -62,10 +58,7 @@ def files_of_function(function: str, root: Path) -> dict[str, Path]:
 
 
 def refuse_uncounted(function: str, root: Path) -> None:
-    """Refuse an imported function whose files import a module from where the digest does not look.
-
-    Python found it through `sys.path`, and an edit would train nothing again. Installed packages never count.
-    """
+    """Refuse an imported module that no digest sees, found by `sys.path`: its edit would train nothing again."""
     if names_a_module(function) and user_module(function, root).installed:
         return
     counted = files_of_function(function, root)
@@ -107,10 +100,7 @@ def _files_of_package(package: Path) -> dict[str, Path]:
 
 
 def file_digest(path: Path, root: Path) -> str:
-    """Digest (16 hex digits) of a user's Python file and of all files that it imports; this package included.
-
-    As Python does, it looks in `root` first, then in installed packages, which do not count, last in the file's folder.
-    """
+    """Digest (16 hex digits) of a user's Python file and of all files that it imports; this package included."""
     return _digest({"": path, **imports_of_file(path, root)})
 
 

@@ -46,10 +46,7 @@ PATIENCE = 300
 
 
 class Request(NamedTuple):
-    """A function of a user's file to be imported, or with a trial to be called.
-
-    `section` is `components`, also for a metric, or `combination`. Without parameters, only its markers count.
-    """
+    """A function of a user's file to be imported, or with a trial to be called."""
 
     section: str
     function: str
@@ -121,11 +118,8 @@ def _signature(function: str, root: Path) -> Callable:
 
 
 def check_imports(requests: Mapping[str, Request], root: Path, patience: float = PATIENCE) -> None:
-    """Refuse files that cannot be imported, or whose functions have other arguments than planning has read.
-
-    `requests` are by key of the config. Raises StudyError for the first that is refused. Answers may be fewer than
-    requests: the last one then is the error of the function that ended the process.
-    """
+    """Refuse files that cannot be imported, or whose functions have other arguments than planning has read."""
+    # Answers may be fewer than requests: the last one then is the error of the function that ended the process.
     every = list(requests.values())
     for (key, request), imported in zip(requests.items(), _ask(every, root, patience), strict=False):
         if isinstance(imported, StudyError):

@@ -44,10 +44,7 @@ class NotInTree(StudyError):
 
 
 def signature_in_file(reference: str, root: Path) -> Callable:
-    """A function with the name, the signature and the type hints of a user's function. It cannot be called.
-
-    Raises StudyError if there is no such function, and `NotInTree` if the file has the name, but not the arguments.
-    """
+    """A function with the signature and hints of a user's; `NotInTree` if the file has the name, not the arguments."""
     where = f"components: {reference}"
     with _errors_in_one_line(reference):
         function, scope = _definition(reference, root, where)
@@ -111,10 +108,7 @@ def _tree(path: Path) -> ast.Module:
 
 
 class _Scope:
-    """Top-level names of a file with their last definitions, also in branches.
-
-    Names for type checkers do not count, nor handlers of a `try` that only imports markers.
-    """
+    """Top-level names of a file with their last definitions, also in branches, without names for type checkers."""
 
     def __init__(self, tree: ast.Module):
         self.names: dict[str, ast.stmt] = {}

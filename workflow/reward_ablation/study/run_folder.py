@@ -185,10 +185,7 @@ def key_in(name: str) -> str:
 
 
 def folders_of(keys: dict[str, str], present: Iterable[str]) -> dict[str, str]:
-    """Folder below `runs/` of each key, which all arms of one spec share; `present` are the existing folders.
-
-    One that the workflow itself would name is taken first, so that all machines agree. Else an arm was renamed.
-    """
+    """Folder below `runs/` of each key; of several, the one that the workflow would name, so all machines agree."""
     named: dict[str, list[str]] = {key: [] for key in keys.values()}
     for arm, key in keys.items():
         named[key].append(f"{arm}-{key}")

@@ -1,8 +1,4 @@
-"""Paths in files that are made to be shared, such as tables and pages: no folder of the user's disk.
-
-`study.json` has such titles of models and data, and the report's pages show the config with such paths. `resolve` warns
-by `path_warnings` of absolute paths that stay in specs, because the record of each run repeats its spec.
-"""
+"""Paths in files that are made to be shared, such as tables and pages: no folder of the user's disk."""
 
 from __future__ import annotations
 
@@ -21,10 +17,7 @@ _WHOLE_PATH = re.compile(r"(?P<path>/[^\n:]*/[^\n/:]+)(?P<rest>:\w+)?")
 
 
 def shown_path(path: str, root: Path, with_digest: bool = True) -> str:
-    """A path of the config as others may see it: below the study's folder (`root`) relative, else a name.
-
-    A name is `train.jsonl (sha256 25b98fadd458ea63)`; the digest of a model's folder is that of the runs' keys.
-    """
+    """A path as others may see it: below `root` relative, else a name such as `a.jsonl (sha256 25b98fadd458ea63)`."""
     if not os.path.isabs(path):
         return path
     whole, home = Path(os.path.normpath(path)), os.path.abspath(root)

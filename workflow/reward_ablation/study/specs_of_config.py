@@ -152,10 +152,8 @@ def data_spec(study: StudyConfig, source: ProblemSource, root: Path) -> DataSpec
 
 
 def keys_of_measured(study: StudyConfig, dataset: str, metric: str, root: Path) -> dict[str, str]:
-    """Keys of what a question's names stand for: a set's source and, of an own metric, the function and the range.
-
-    Without mathematics, pass@k is of the first own metric. Settings that only refuse a set do not count.
-    """
+    """Keys of what a question's names stand for: a set's source and, of an own metric, the function and the range."""
+    # Without mathematics, pass@k is of the first own metric. Settings that only refuse a set do not count.
     keys = {
         "dataset": key_of(_without_place(data_spec(study, study.data.evaluation[dataset], root).content()["source"]))
     }
@@ -218,10 +216,7 @@ class Divided(NamedTuple):
 
 
 def component_spec(component: Component, root: Path, name: str) -> ComponentSpec:
-    """The spec of a component, with digests of a user's code and of the files and folders that parameters name.
-
-    Raises StudyError with its `name` if a file is missing or a parameter is not as it should be.
-    """
+    """The spec of a component, with digests of a user's code and of the files and folders that parameters name."""
     spec = ComponentSpec.model_validate(component.model_dump(exclude={"scored"}))
     try:
         divided = divide(spec.function, spec.parameters, root)
@@ -233,10 +228,7 @@ def component_spec(component: Component, root: Path, name: str) -> ComponentSpec
 
 
 def divide(function: str, parameters: dict[str, Any], root: Path, marks: dict[str, Mark] | None = None) -> Divided:
-    """Divide a component's parameters by their markers, `marks`; without these, by the markers that planning reads.
-
-    Raises StudyError if what a parameter names is missing, or if an environment variable holds its path.
-    """
+    """Divide a component's parameters by their markers, `marks`; without these, by the markers that planning reads."""
     marks = planned_marks(function, root) if marks is None else marks
     if parameters.get("revision") is not None:  # a model from the hub: the spec has its name and commit
         for name in [name for name, mark in marks.items() if mark is Mark.MODEL and name in parameters]:
@@ -256,10 +248,8 @@ def divide(function: str, parameters: dict[str, Any], root: Path, marks: dict[st
 
 
 def check_unchanged(part: ComponentSpec | MetricSpec | CombineSpec, parameters: dict[str, Any], root: Path) -> None:
-    """Refuse a user's file, or a file that one of all parameters names, if it has changed since the spec was made.
-
-    To be called once the function is loaded. Reward models are left out: the workflow has verified copies of its own.
-    """
+    """Refuse a loaded user's file, or a file that a parameter names, if it has changed since the spec was made."""
+    # Reward models are left out: the workflow has verified copies of its own.
     function = part.method if isinstance(part, CombineSpec) else part.function
     if not isinstance(part, CombineSpec):
         marks = marks_of_component(function, root)

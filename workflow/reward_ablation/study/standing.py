@@ -105,10 +105,7 @@ def standings(runs: Path) -> list[Standing | None]:
 
 
 def recovered(kind: str, key: str, began: Sequence[Standing | None]) -> Stood | None:
-    """The declaration of a key that a lost `study.json` had, by the records of runs; None if they do not prove it.
-
-    Nothing is proven if a run without the key began later, by the time of its primary question.
-    """
+    """The declaration of a key that a lost `study.json` had; None if no run has it, or one without it began later."""
     found = [each[kind][key] for each in began if each and key in each.get(kind, {})]
     if not found:
         return None
@@ -129,10 +126,7 @@ def is_former(kind: str, key: str, former: str, on_record: Collection[str], bega
 
 
 def as_runs_say(statement: Statement, kind: str, key: str, began: Sequence[Standing | None]) -> Statement:
-    """A statement of `study.json` with the number of runs that had begun before it by these runs' own records.
-
-    `began` has, for each run (for a plan of looks: each finished one), what stood then; None if it does not say.
-    """
+    """A statement of `study.json` with the number of runs that had begun before it by these runs' own records."""
     if statement.declared is None:
         return statement
     found = [each[kind][key] for each in began if each and key in each.get(kind, {})]

@@ -1,8 +1,4 @@
-"""The resolved study as data: its arms and runs, specs and files of its jobs, and its summary for later stages.
-
-`study.resolve` makes it. The Snakefile, its rules and the commands read it. Later stages, which read files alone, get
-its summary in `study.json`.
-"""
+"""The resolved study as data: its arms and runs, specs and files of its jobs, and its summary for later stages."""
 
 from __future__ import annotations
 
@@ -53,10 +49,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Study:
-    """A validated config with its arms and runs. Specs are JSON; files are paths below the results folder.
-
-    What was made of the same content under other paths is used. A spec that a command needs has the present paths.
-    """
+    """A validated config with its arms and runs. Specs are JSON; files are paths below the results folder."""
 
     config: StudyConfig
     root: Path  # relative paths in the config start from this folder

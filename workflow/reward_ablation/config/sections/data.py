@@ -1,8 +1,4 @@
-"""Data sets for training and evaluation, and how their questions become prompts: the keys `data` and `prompt`.
-
-`config.study_config` has them in the config. The jobs that prepare data, render prompts or train read their specs by
-the same classes.
-"""
+"""Data sets for training and evaluation, and how their questions become prompts: the keys `data` and `prompt`."""
 
 from __future__ import annotations
 

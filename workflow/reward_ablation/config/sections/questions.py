@@ -1,7 +1,6 @@
 """What a study asks and how the answers are judged and shown: seeds, primary question, claims, statistics, figures.
 
-`config.study_config` has these keys in the config, and `imported.config` some of them for runs trained elsewhere. The
-seeds say which runs there are. No run's result depends on these keys: a change trains no finished run again.
+The seeds say which runs there are. No run's result depends on these keys: a change trains no finished run again.
 """
 
 from __future__ import annotations
@@ -61,8 +60,7 @@ class PrimaryQuestion(Section):
     dataset: Name | None = Field(None, description="An evaluation data set; default the first.")
     mode: Mode | None = Field(None, description="Default greedy, or sampled where evaluation.greedy is false.")
     metric: Line | None = Field(
-        None,
-        description="A metric of the evaluated models; default accuracy_strict, or else the first own metric.",
+        None, description="A metric of the evaluated models; default accuracy_strict, or else the first own metric."
     )
     contrasts: list[ContrastOfArms] | None = Field(
         None, min_length=1, description="Comparisons; default: each other arm with the baseline."
@@ -75,10 +73,7 @@ def sizes(samples: int) -> list[int]:
 
 
 def metrics_of_mode(evaluation: Evaluation, mode: Mode) -> list[str]:
-    """Metrics of a mode. Sampled answers also have pass@k of the first one, and maj@n in mathematics (n samples).
-
-    A metric of the study's own without a range has no pass@k, because none of its scores counts as passed.
-    """
+    """Metrics of a mode; sampled answers also have pass@k of the first one, and maj@n in mathematics (n samples)."""
     own, mathematics = [*evaluation.metrics], evaluation.answer_format is not None
     metrics = [*(OF_MATHEMATICS if mathematics else ()), *own, *OF_ALL_TASKS]
     if mode == "greedy":

@@ -1,8 +1,4 @@
-"""How runs are trained and measured: components, their combination, adapters, the supervised start, gradients.
-
-`config.study_config` has these keys in the config, and `config.designs` an arm's `combine`. TRL's own settings of
-training are in `config.trl_settings`.
-"""
+"""How runs are trained and measured: components, their combination, adapters, the supervised start, gradients."""
 
 from __future__ import annotations
 
@@ -31,8 +27,7 @@ class Component(Section):
         "all_tokens", description="The tokens of a completion that the component's advantage acts on."
     )
     scored: Literal["everywhere", "where_trained"] = Field(
-        "everywhere",
-        description="where_trained: only in arms whose weight is not 0; no part of the other arms' runs.",
+        "everywhere", description="where_trained: only in arms whose weight is not 0; no part of the other arms' runs."
     )
 
 
