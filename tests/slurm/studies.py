@@ -24,10 +24,9 @@ from workflow.starting import forking_python
 
 from .cluster import Cluster, wait_until
 
-#: A component by which a test holds training up, or has it fail.
-SLOW = '''
-"""A reward that takes its time."""
-
+#: A component that gives 0 after as many seconds as stand in a file `slow`. It ends its process once where there is a
+#: file `kill`, and raises where there is a file `broken`.
+SLOW = """
 import os
 import signal
 import time
@@ -35,10 +34,6 @@ from pathlib import Path
 
 
 def slow(completions, **columns):
-    """0 for each, after as many seconds as stand in a file `slow`.
-
-    Ends its process once where there is a file `kill`; raises where there is a file `broken`.
-    """
     slow = Path("slow")
     time.sleep(float(slow.read_text() or 0) if slow.exists() else 0)
     if Path("kill").exists():
@@ -47,7 +42,7 @@ def slow(completions, **columns):
     if Path("broken").exists():
         raise ValueError("this reward never works")
     return [0.0] * len(completions)
-'''
+"""
 
 #: What Python does first, by which a test holds evaluations up as long as there is a file `hold`.
 HOLD = """
@@ -92,9 +87,9 @@ class ClusterStudy:
         self.config = {**copy.deepcopy(STUDY), **changes}
         self.site = copy.deepcopy(SITE)
         self.results = folder / "results" / self.config["name"]
-        # The files by which tests have the reward fail are for the jobs.
         #: Of starts and of their jobs.
         self.python = forking_python()
+        # The files by which tests have the reward fail are for the jobs.
         self.environment = {**cluster.environment, "PYTHONHASHSEED": "0", TRY: "no"}
         self.started: list[subprocess.Popen] = []
         (folder / "slow.py").write_text(SLOW)
@@ -117,10 +112,9 @@ class ClusterStudy:
         """Snakemake's command line, after the config and the site file are written."""
         (self.folder / "config.yaml").write_text(yaml.safe_dump(self.config, sort_keys=False))
         (self.folder / "site.yaml").write_text(yaml.safe_dump(self.site, sort_keys=False))
-        command = [self.python, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
+        command = [self.python, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--latency-wait", "5"]
         command += ["--directory", str(self.folder), "--configfile", "config.yaml"]
-        command += ["--workflow-profile", str(ROOT / "profiles" / "default")]
-        command += ["--profile", str(ROOT / "profiles" / "slurm"), "--latency-wait", "5"]
+        command += ["--workflow-profile", str(ROOT / "profiles/default"), "--profile", str(ROOT / "profiles/slurm")]
         return [*command, "--slurm-study-site", "site.yaml", "--slurm-study-poll", "1", *arguments]
 
     def status(self) -> str:
@@ -154,9 +148,7 @@ class ClusterStudy:
 
     def run(self, *arguments: str, log: str = "run.log", timeout: float = 400) -> tuple[int, str]:
         """Start Snakemake and wait for its end; gives its status and all that it printed."""
-        process = self.start(*arguments, log=log)
-        status = process.wait(timeout)
-        return status, self.told(log)
+        return self.start(*arguments, log=log).wait(timeout), self.told(log)
 
     def told(self, log: str = "start.log") -> str:
         """Text that a start has printed until now."""
@@ -172,9 +164,8 @@ class ClusterStudy:
         root = f"results/{self.config['name']}"
         targets = [f"{root}/runs/{name}/run.json" for name in study.runs]
         if self.site.get("bundle"):
-            targets += [
-                f"{root}/{study.answers_folder}/{name}/{data}.parquet" for name in study.runs for data in study.datasets
-            ]
+            answers = [f"{name}/{data}.parquet" for name in study.runs for data in study.datasets]
+            targets += [f"{root}/{study.answers_folder}/{file}" for file in answers]
         return targets
 
     def hold_evaluations(self) -> None:

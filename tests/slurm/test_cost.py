@@ -31,8 +31,7 @@ def test_a_process_knows_its_job(cluster: Cluster):
     of_job = {"id": job, "name": "a.train.b", "cluster": "test", "partition": "gpu", "nodes": 2, "restarts": 0}
     for one in there:
         assert one["seconds_before"] >= 1  # Slurm tells whole seconds
-        known = {name: one[name] for name in one if name not in ("start", "seconds_before")}
-        assert known == {**of_job, "gpus": 4, "cpus": 6}
+        assert one.items() >= {**of_job, "gpus": 4, "cpus": 6}.items()
 
 
 @pytest.mark.slow
