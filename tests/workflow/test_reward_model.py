@@ -23,11 +23,8 @@ def test_a_reward_model_is_fetched_and_scores_its_arms(finished, tmp_path):
     config["seeds"] = [0]
     study = with_inputs_of(finished, Study(tmp_path, config))
     save_reward_model(tmp_path / "models" / "taste rm")
-    planned = study.planned()
-    assert planned["fetch_reward_model"] == 1
-    assert planned["train"] == 2
-    result = study.snakemake("--until", "train")
-    assert result.returncode == 0, result.stdout + result.stderr
+    assert study.planned().items() >= {"fetch_reward_model": 1, "train": 2}.items()
+    study.make("--until", "train")
     [folder] = study.results.glob("models/reward-*")
     assert json.loads((folder / "model.json").read_text())["architecture"] == "LlamaForSequenceClassification"
     [run] = study.results.glob("runs/taste-*/seed0")
@@ -35,16 +32,12 @@ def test_a_reward_model_is_fetched_and_scores_its_arms(finished, tmp_path):
     [other] = study.results.glob("runs/length-*/seed0")
     assert "score_taste" not in pd.read_parquet(other / "rollouts.parquet").columns
 
-    # Finished runs need the model no more, and a study that never had one knows nothing of it.
+    # Finished runs need the model no more.
+    for file in ("model.safetensors", "model.json"):
+        (folder / file).unlink()
     assert "train" not in study.planned()
-    (folder / "model.safetensors").unlink()
-    (folder / "model.json").unlink()
-    assert "train" not in study.planned()
-    assert "fetch_reward_model" not in finished.planned()
-
     weights = tmp_path / "models" / "taste rm" / "model.safetensors"
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.write_bytes(content)
-    planned = study.planned()
-    assert planned["fetch_reward_model"] == planned["train"] == 1
+    assert study.planned().items() >= {"fetch_reward_model": 1, "train": 1}.items()
