@@ -25,7 +25,7 @@ def in_evaluation(study: ClusterStudy) -> tuple[subprocess.Popen, list[str]]:
     """A start, and the Slurm jobs of both runs, once both runs are evaluated there and Snakemake knows it."""
     study.hold_evaluations()
     start = study.start(*study.targets())
-    wait_until("both evaluations", lambda: study.told().count("is the work of Slurm job") >= 2, 200)
+    wait_until("both evaluations", lambda: study.said().count("is the work of Slurm job") >= 2, 200)
     return start, [job.id for job in study.cluster.jobs() if study.prefix in job.name]
 
 
@@ -54,8 +54,8 @@ def test_a_node_that_dies_in_the_evaluation(study: ClusterStudy, evaluated: Clus
     cluster.kill_node(node)
     cluster.start_node(node)  # not `start_now`: the signal to the lost jobs might reach those that begin at once
     study.release()
-    assert start.wait(200) == 0, study.told()
-    assert study.told().count("submitted as") == 2
+    assert start.wait(200) == 0, study.said()
+    assert study.said().count("submitted as") == 2
     assert_as_evaluated(study, evaluated)
 
 
@@ -73,10 +73,10 @@ def test_snakemake_killed_and_started_again_in_the_evaluation(study: ClusterStud
     study.config["evaluation"] = present
 
     again = study.start(*study.targets(), log="again.log")
-    wait_until("both are taken over", lambda: study.told("again.log").count("is the work of Slurm job") == 2, 120)
+    wait_until("both are taken over", lambda: study.said("again.log").count("is the work of Slurm job") == 2, 120)
     study.release()
-    assert again.wait(200) == 0, study.told("again.log")
-    assert "submitted as" not in study.told("again.log")
+    assert again.wait(200) == 0, study.said("again.log")
+    assert "submitted as" not in study.said("again.log")
     assert_as_evaluated(study, evaluated)
 
 
@@ -85,7 +85,7 @@ def test_a_cancelled_evaluation_is_submitted_alone_and_the_runs_are_kept(
 ):
     start, [first, _] = in_evaluation(study)
     cluster.run("scancel", first)
-    wait_until("the message", lambda: "was cancelled; the next start goes on with it" in study.told())
+    wait_until("the message", lambda: "was cancelled; the next start goes on with it" in study.said())
     study.release()
     assert start.wait(200) == 1
     status, told = study.train()

@@ -71,11 +71,11 @@ def test_a_job_that_does_not_end_holds_up_its_own_run_alone(study: ClusterStudy,
     study.slow(0)
     again = study.start(*study.targets(), log="again.log")
     wait_until("the other run", lambda: "two" in study.records(), 120)
-    told = study.told("again.log")
+    told = study.said("again.log")
     assert "Slurm jobs of an earlier start are still ending, and their work waits for it: " in told
     assert told.count("submitted as") == 1
     (study.folder / "bin" / "stuck").unlink()
-    assert again.wait(200) == 0, study.told("again.log")
+    assert again.wait(200) == 0, study.said("again.log")
     assert study.digests() == undisturbed.digests()
 
 

@@ -30,12 +30,12 @@ def finish(study: ClusterStudy, undisturbed: ClusterStudy, start: subprocess.Pop
     """
     study.slow(0)
     start = start or study.start(*study.targets())
-    assert start.wait(200) == 0, study.told()
+    assert start.wait(200) == 0, study.said()
     assert study.digests() == undisturbed.digests()
     for arm, record in study.records().items():
         assert record["attempts"][0]["from_step"] == 0, arm
         assert record["attempts"][-1]["to_step"] == record["steps"] == study.config["training"]["max_steps"], arm
-    return study.told()
+    return study.said()
 
 
 def assert_nothing_lost(study: ClusterStudy, arm: str, ended: str) -> None:
@@ -84,11 +84,11 @@ def test_a_cancelled_run_is_named_the_others_finish_and_the_next_start_goes_on(
 ):
     start = study.start_training(3)
     cluster.run("scancel", study.job_of("one"))
-    wait_until("the message", lambda: "was cancelled" in study.told())
+    wait_until("the message", lambda: "was cancelled" in study.said())
     study.slow(0)
     assert start.wait(200) == 1
-    assert "train one-" in study.told()
-    assert "was cancelled; the next start goes on with it" in study.told()
+    assert "train one-" in study.said()
+    assert "was cancelled; the next start goes on with it" in study.said()
     assert study.records().keys() == {"two"}
     finish(study, undisturbed)
     assert_nothing_lost(study, "one", "SIGTERM")
@@ -104,7 +104,7 @@ def test_preemption(study: ClusterStudy, undisturbed: ClusterStudy, cluster: Clu
     jobs = [study.job_of(arm) for arm in ("one", "two")]
     cluster.submit("sleep 1", "--partition=high", "--nodes=2", "--exclusive")
     if cancels:
-        wait_until("both are submitted again", lambda: study.told().count("submitted as") == 4, 120)
+        wait_until("both are submitted again", lambda: study.said().count("submitted as") == 4, 120)
     for job in [] if cancels else jobs:
         cluster.wait_for(job, "PENDING")
         cluster.start_now(job)
@@ -167,7 +167,7 @@ def test_snakemake_killed_and_started_again_while_its_jobs_run(study: ClusterStu
     os.killpg(start.pid, signal.SIGKILL)
     start.wait()
     again = study.start(*study.targets())
-    wait_until("both are taken over", lambda: study.told().count("is the work of Slurm job") >= 2, 120)
+    wait_until("both are taken over", lambda: study.said().count("is the work of Slurm job") >= 2, 120)
     told = finish(study, undisturbed, again)
     assert "submitted as" not in told
     assert all(job in told for job in jobs)

@@ -65,19 +65,19 @@ def test_snakemake_killed_at_the_limit_and_started_again(
     waiting = "Slurm takes no more jobs now (AssocMaxSubmitJobLimit): 3 jobs are in, 9 to go; they are submitted as"
     twelve.slow(2)
     start = twelve.start(*twelve.targets())
-    wait_until("the limit", lambda: waiting in twelve.told(), 120)
+    wait_until("the limit", lambda: waiting in twelve.said(), 120)
     jobs = {job.id for job in twelve.cluster.jobs()}
     assert len(jobs) == 3
     os.killpg(start.pid, signal.SIGKILL)
     start.wait()
 
     again = twelve.start(*twelve.targets(), log="again.log")
-    wait_until("the limit, once more", lambda: waiting in twelve.told("again.log"), 120)
-    assert twelve.told("again.log").count("is the work of Slurm job") == 3
+    wait_until("the limit, once more", lambda: waiting in twelve.said("again.log"), 120)
+    assert twelve.said("again.log").count("is the work of Slurm job") == 3
     twelve.slow(0)
-    assert again.wait(400) == 0, twelve.told("again.log")
+    assert again.wait(400) == 0, twelve.said("again.log")
 
-    told = twelve.told("again.log")
+    told = twelve.said("again.log")
     assert told.count("submitted as Slurm job") == 9
     assert told.count("Slurm takes no more jobs now") == 1, "and again after minutes only"
     assert told.count("Slurm has taken all jobs that waited") == 1

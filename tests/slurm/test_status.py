@@ -19,14 +19,14 @@ def test_runs_at_work_and_in_the_queue_also_while_the_controller_is_away(cluster
     study.slow(1)
     study.start(*study.targets())
     try:
-        wait_until("two runs that wait", lambda: "4 runs: 2 running, 2 queued\n" in study.status(), 200)
-        wait_until("a step", lambda: re.search(r"step [1-9]\d* of 24", study.status()), 120)
+        wait_until("two runs that wait", lambda: "4 runs: 2 running, 2 queued\n" in study.told("status"), 200)
+        wait_until("a step", lambda: re.search(r"step [1-9]\d* of 24", study.told("status")), 120)
         study.slow(8)  # a command that gets no answer takes its time
-        text = study.status()
+        text = study.told("status")
         assert re.search(r"seed\d  running +step \d+ of 24, reward -?\d\.\d+.*, job \d+ on n[12]\n", text)
         assert re.search(r"seed\d  queued +job \d+ PENDING \((Resources|Priority)\)", text)
         cluster.stop_controller()
-        text = study.status()
+        text = study.told("status")
         assert "4 runs: 2 running, 2 not started\n" in text  # by their locks
         assert "which runs wait at Slurm is not known: squeue: " in text
     finally:

@@ -62,6 +62,6 @@ def test_what_ended_while_nobody_looked_is_not_made_again(study: ClusterStudy, c
         state.unlink()
     cluster.start_controller()
     start.send_signal(signal.SIGCONT)
-    assert start.wait(120) == 0, study.told()
-    assert study.told().count("submitted as") == 2
+    assert start.wait(120) == 0, study.said()
+    assert study.said().count("submitted as") == 2
     assert [len(record["attempts"]) for record in study.records().values()] == [1, 1]

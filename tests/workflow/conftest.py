@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -71,6 +71,8 @@ FOLDER = 'it\'s a "folder" $(touch PWNED) `touch PWNED` {run} <results> 100%j ; 
 class Study:
     """A folder with a config, and Snakemake started in it, with the Snakefile and the library in `code`."""
 
+    environment: Mapping[str, str] = os.environ
+
     def __init__(self, folder: Path, config: dict, code: Path = ROOT):
         self.folder = folder
         self.code = code
@@ -90,7 +92,7 @@ class Study:
         return ["--cores", "2", *arguments, *place, "--configfile", "config.yaml"]
 
     def snakemake(self, *arguments: str) -> subprocess.CompletedProcess:
-        return run(["snakemake", *self.arguments(*arguments)], self.folder, self.code / "workflow", os.environ)
+        return run(["snakemake", *self.arguments(*arguments)], self.folder, self.code / "workflow", self.environment)
 
     def make(self, *arguments: str) -> str:
         """What a start prints that ends well."""
@@ -100,7 +102,7 @@ class Study:
         """What `reward-ablation NAME config.yaml OPTIONS` does in the folder."""
         self.arguments()
         words = [COMMAND_LINE, name, "config.yaml", *options]
-        return run(words, self.folder, self.code / "workflow", os.environ)
+        return run(words, self.folder, self.code / "workflow", self.environment)
 
     def told(self, name: str, *options: str) -> str:
         """What a command prints that ends well."""
@@ -119,7 +121,7 @@ class Study:
             process = subprocess.Popen(
                 [forking_python(), "-m", *words],
                 cwd=self.folder,
-                env=os.environ | {"PYTHONPATH": str(self.code / "workflow")},
+                env={**self.environment, "PYTHONPATH": str(self.code / "workflow")},
                 start_new_session=True,
                 stdout=log,
                 stderr=log,
@@ -155,6 +157,16 @@ class Study:
     def described(self) -> dict:
         """What study.json says."""
         return json.loads((self.results / "study.json").read_text())
+
+
+def config(path: str, value: object) -> Callable[[Study], None]:
+    """An edit of the config, for tables of edits."""
+    return lambda study: study.set(path, value)
+
+
+def text(file: str, old: str, new: str) -> Callable[[Study], None]:
+    """An edit of a file, for tables of edits."""
+    return lambda study: study.replace(file, old, new)
 
 
 def printed(result: subprocess.CompletedProcess) -> str:

@@ -5,7 +5,7 @@ import re
 import pandas as pd
 import pytest
 
-from .conftest import jobs_of, refusal
+from .conftest import jobs_of
 
 pytestmark = pytest.mark.slow
 
@@ -42,16 +42,10 @@ def test_claims_are_judged_on_a_finished_study(finished, tmp_path):
     numbers = ["estimate", "low", "high", "p"]
     assert judged.loc["shorter", numbers].tolist() == pair[numbers].tolist()
 
-    # Nothing else changes: the other tables have the same bytes, and the summary has one section more. The page
-    # beside them shows figures, which are blank here.
+    # The other tables have the same bytes.
     differing = {name.partition(".")[0] for name, content in before.items() if (tables / name).read_bytes() != content}
     assert differing <= {"summary", "overview", "cost", "runs"}
-    words = (tables / "summary.md").read_text()
-    section = re.search(r"## Claims\n\n.*?(?=The last column is)", words, re.DOTALL)[0]
-    assert "Declared when 4 runs had begun" in section
-    costs = r"^(Cost|\| .*hours).*$"
-    without = re.sub(costs, "", words.replace(section, ""), flags=re.MULTILINE)
-    assert without == re.sub(costs, "", before["summary.md"].decode(), flags=re.MULTILINE)
+    assert "Declared when 4 runs had begun" in (tables / "summary.md").read_text()
     assert study.described().keys() - described.keys() == {"claims"}
     for page in ("claims.html", "summary.html"):
         assert "<script" not in (tables / page).read_text()
@@ -63,7 +57,3 @@ def test_claims_are_judged_on_a_finished_study(finished, tmp_path):
     assert [rule for rule in again if not re.fullmatch(READERS, rule)] == []
     assert again["tables_claims"] == 1
     assert "claims: as_base; to be declared at the next start, after 4 runs were there" in study.plan()
-
-    study.config["claims"]["as_base"]["arm"] = "mixd"
-    error = "config.yaml: claims.as_base.arm: unknown arm 'mixd'; arms here: length, mixed"
-    assert error in refusal(study.snakemake("--dry-run"))

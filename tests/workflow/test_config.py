@@ -29,21 +29,6 @@ def test_a_key_twice_in_the_default_config_or_in_that_of_a_profile_is_one_line(t
     assert file.name in line
 
 
-def test_a_bad_row_of_data_is_one_line_in_a_dry_run(study):
-    (study.folder / "mine.jsonl").write_text('{"question": "a", "answer": "1"}\n{"question": "b", "question": "c"}\n')
-    study.config["data"]["train"] = {"source": "file", "path": "mine.jsonl"}
-    line = refusal(study.snakemake("--dry-run"))
-    assert "data.train: mine.jsonl: line 2: key 'question' occurs twice" in line
-    assert not study.results.exists()
-
-
-@pytest.mark.slow
-def test_what_only_trl_can_see_is_refused_before_any_job(study):
-    study.config["training"]["num_generations"] = 3
-    assert "must be divisible by num_generations (3)" in refusal(study.snakemake())
-    assert not study.results.exists()
-
-
 def test_a_configfile_replaces_the_default_study(study):
     """Snakemake would merge the two: the default's five seeds and five arms into the user's."""
     assert study.planned().items() >= {"train": 4, "evaluate": 4, "evaluate_base": 1}.items()

@@ -60,14 +60,3 @@ def test_study_json_is_written_again_where_snakemake_knows_nothing_of_it(finishe
     study.make("--until", "describe")
     assert study.described()["bootstrap"] == 300
     assert study.described()["primary"] == finished.described()["primary"]
-
-
-@pytest.mark.long
-def test_a_start_that_only_trains_has_the_question_on_record(study):
-    study.config["seeds"] = [0]
-    study.config["training"]["max_steps"] = 1
-    study.make("--until", "train")
-    primary = study.described()["primary"]
-    assert primary["runs_then"] == 0
-    assert primary["contrasts"] == [{"arm": "mixed", "against": "length"}]
-    assert study.planned("describe") == {}  # the file is there, and says what it should

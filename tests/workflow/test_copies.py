@@ -20,7 +20,7 @@ from reward_ablation.config.sections.model import DemoModel
 from reward_ablation.data.word_problems import generate
 from reward_ablation.models.fetch import fetch
 
-from .conftest import TINY, Study, made_once
+from .conftest import TINY, Study, config, made_once, text
 
 pytestmark = pytest.mark.slow
 
@@ -96,14 +96,6 @@ class Row:
 
 def several(*changes: Callable[[Copied], object]) -> Callable[[Copied], object]:
     return lambda study: [change(study) for change in changes]
-
-
-def config(path: str, value: object) -> Callable[[Copied], object]:
-    return lambda study: study.set(path, value)
-
-
-def text(file: str, old: str, new: str) -> Callable[[Copied], object]:
-    return lambda study: study.replace(file, old, new)
 
 
 def records(pattern: str, change: Callable[[dict], object]) -> Callable[[Copied], object]:

@@ -2,8 +2,7 @@
 
 An edit that trains is checked by a dry run with Snakemake's records and by the plan without them. All edits that train
 nothing are made together: the plan and a real start must do nothing after them. Edits of a weight and of the library's
-code are really trained, in tests of their own. `make test-all` also trains one edit of each kind: weight, arm, code, a
-user's code.
+code are really trained, in tests of their own. `make test-all` really trains after each edit of the table.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import pytest
 
 from reward_ablation.study.code_digest import module_digests
 
-from .conftest import ROOT, made_once, refusal
+from .conftest import ROOT, config, made_once, refusal, text
 from .edits import EDITED, Bench
 
 pytestmark = pytest.mark.slow
@@ -53,21 +52,13 @@ def comments(bench: Bench) -> None:
     bench.replace("my_helpers.py", "def fits", "# a comment\ndef fits")
 
 
-def config(path: str, value) -> Callable[[Bench], None]:
-    return lambda bench: bench.set(path, value)
-
-
-def file(name: str, old: str, new: str) -> Callable[[Bench], None]:
-    return lambda bench: bench.replace(name, old, new)
-
-
 def code(name: str) -> Callable[[Bench], None]:
     return lambda bench: bench.append(name, "\n\ndef edited():\n    return 1\n")
 
 
 @dataclass(frozen=True)
 class Row:
-    """An edit, the runs that it trains (`{}` stands for a key), words of the plan, and whether it is really trained.
+    """An edit, the runs that it trains (`{}` stands for a key), and words of the plan.
 
     Edits of a config and of data that need no copy of the code are rows of test_copies.
     """
@@ -76,27 +67,24 @@ class Row:
     make: Callable[[Bench], None]
     trains: set[str]
     why: str
-    really: bool = False
 
 
 ALL = MIXED | SHORT
 NONE: set[str] = set()
 TABLE = [
-    Row("one weight of one arm", config("arms.arms.mixed.weights.format", 0.6), MIXED, "format 0.5 → 0.6", really=True),
-    Row("an arm added", config("arms.arms.more", {"weights": {"format": 1}}), MORE, "new arm", really=True),
+    Row("one weight of one arm", config("arms.arms.mixed.weights.format", 0.6), MIXED, "format 0.5 → 0.6"),
+    Row("an arm added", config("arms.arms.more", {"weights": {"format": 1}}), MORE, "new arm"),
     Row(
         "a component's formula",
-        file("workflow/reward_ablation/rewards/components/answer_format.py", "return [float(", "return [2 * float("),
+        text("workflow/reward_ablation/rewards/components/answer_format.py", "return [float(", "return [2 * float("),
         ALL,
         "training code changed: rewards/components/answer_format.py",
-        really=True,
     ),
     Row(
         "a helper that the user's reward file imports",
-        file("my_helpers.py", "<= limit", "< limit"),
+        text("my_helpers.py", "<= limit", "< limit"),
         ALL,
         "component brevity: its code",
-        really=True,
     ),
     Row("code that training imports", code("sampling/prompts.py"), ALL, "training code changed: sampling/prompts.py"),
 ]
@@ -159,7 +147,7 @@ def test_all_that_trains_nothing(bench):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("row", [row for row in TABLE if row.really], ids=lambda row: row.edit)
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.edit)
 def test_an_edit_really_trains(bench, row):
     row.make(bench)
     bench.set("seeds", [0])

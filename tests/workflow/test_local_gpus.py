@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -72,9 +71,9 @@ def machine(tmp_path):
 def start(machine, tmp_path):
     """Starts Snakemake in a folder of its own: its status, what it printed, and the GPUs of each job."""
 
-    def snakemake(*arguments, gpus=1, together=1, folder="study", **environment):
-        study = tmp_path / folder
-        study.mkdir(exist_ok=True)
+    def snakemake(*arguments, gpus=1, together=1, **environment):
+        study = tmp_path / "study"
+        study.mkdir()
         (study / "Snakefile").write_text(SNAKEFILE)
         (study / "job.py").write_text(JOB)
         environment = machine.environment(USED=str(machine.program.parent), **environment)
@@ -85,14 +84,6 @@ def start(machine, tmp_path):
         return done.returncode, done.stdout + done.stderr, [path.read_text() for path in study.glob("[0-9].txt")]
 
     return snakemake
-
-
-def test_two_studies_side_by_side_share_no_gpu(start):
-    with ThreadPoolExecutor() as pool:
-        results = list(pool.map(lambda folder: start(folder=folder), ["one", "other"]))
-    for status, printed, got in results:
-        assert status == 0, printed
-        assert len(got) == 4
 
 
 @pytest.mark.parametrize(

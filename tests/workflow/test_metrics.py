@@ -6,8 +6,6 @@ import re
 import pandas as pd
 import pytest
 
-from endpoint import endpoint, says
-
 from .conftest import jobs_of
 
 pytestmark = pytest.mark.slow
@@ -65,24 +63,3 @@ def test_own_metrics_judge_stored_answers(study):
         record.write_text(json.dumps({**json.loads(record.read_text()), "code": "other"}))
     prepared = study.planned(target)
     assert (prepared["score"], prepared["prepare_evaluation"]) == (again["score"], 1)
-
-
-def test_requests_of_a_judge_that_is_a_metric_are_told_and_in_the_cost_table(study):
-    (study.folder / "judge.txt").write_text("{question} {completion}")
-    with endpoint(lambda request: says({"score": len(request.prompt) % 2})) as server:
-        parameters = {"model": "m", "template": "judge.txt", "endpoint": server.url}
-        study.config["evaluation"]["metrics"] = {"helpful": {"function": "judge", "parameters": parameters}}
-        printed = study.make("results/tiny/tables/cost.csv")
-    runs = len(list(study.results.glob("runs/*/seed*")))
-    # One greedy answer and two samples.
-    told = f"helpful: asks an endpoint about each answer: at most 3 to each question, of {runs + 1} models"
-    assert printed.index(told) < printed.index("score the answers of ")
-    assert f"study tiny: {runs + 1} files of answers to score, by the metric helpful\n" in printed
-    records = [json.loads(path.read_text())["requests"]["m"] for path in study.results.glob("scores/**/*.json")]
-    assert sum(record["requests"] for record in records) == len(server.requests) > 0
-    [of_base] = study.results.glob("scores/*/base/*.json")
-    base = json.loads(of_base.read_text())["requests"]["m"]["requests"]
-    cost = pd.read_csv(study.results / "tables/cost.csv").set_index("arm").loc["all arms"]
-    assert cost["metric_requests"] == len(server.requests) - base
-    assert cost["metric_prompt_tokens"] == 10 * cost["metric_requests"]
-    assert cost["judge_requests"] == 0

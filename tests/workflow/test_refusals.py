@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 
 import pytest
@@ -48,20 +47,6 @@ def test_a_disk_that_is_full_or_read_only_stops_the_study_before_its_first_job(s
         assert ": Read-only file system; " in refusal(study.snakemake())
         remount(disk, "rw")
         study.make(*FIRST)
-
-
-def test_mixed_provenance_is_refused_before_any_job_where_the_config_asks_for_it(finished, tmp_path):
-    study = finished.copied(tmp_path / "copy")
-    study.config["mixed_provenance"] = "refuse"
-    study.make("results/tiny/tables/runs.csv")  # makes them again: all runs are alike
-    path = next(study.results.glob("runs/mixed-*/seed1/run.json"))
-    record = json.loads(path.read_text())
-    record["attempts"][0]["packages"]["torch"] = "1.0"
-    path.write_text(json.dumps(record))
-    tables = files_of(study.results / "tables")
-    told = r"error: results/tiny: torch is \S+ in runs/length-\w+/seed0 and 1\.0 in "
-    assert re.match(told, refusal(study.snakemake()))
-    assert files_of(study.results / "tables") == tables
 
 
 @pytest.mark.parametrize("profile", [[], ["--profile", "profiles/slurm"]])

@@ -60,9 +60,9 @@ COMMANDS = [
 ]
 
 
-def with_files(study: Study, text: str = HOSTILE) -> Study:
+def with_files(study: Study) -> Study:
     study.folder.mkdir(parents=True, exist_ok=True)
-    (study.folder / "mine.py").write_text(text)
+    (study.folder / "mine.py").write_text(HOSTILE)
     (study.folder / "words.txt").write_text("a b")
     return study
 
@@ -140,30 +140,6 @@ def test_a_start_that_only_scores_imports_the_metrics_alone(done, tmp_path):
     shutil.rmtree(study.results / "scores")
     assert refusal(study.snakemake()).startswith(f"error: evaluation.metrics.even: mine.py:even: {ENDS}")
     assert len(imports(study)) == 1
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "told"),
-    [
-        (
-            "import os",
-            "import nobodys_helper",
-            "mine.py does not load: mine.py, line 2, ModuleNotFoundError: No module named 'nobodys_helper'; ",
-        ),
-        (
-            "return [float(len(ids)",
-            "return [0.5]\n    return [float(len(ids)",
-            "problem word_problems/train/0: the function returned 1 scores for 4 completions",
-        ),
-    ],
-)
-def test_a_faulty_reward_is_one_line_before_any_job(tmp_path, monkeypatch, old, new, told):
-    monkeypatch.setenv("HARMLESS", "1")
-    study = with_files(Study(tmp_path, CONFIG), HOSTILE.replace(old, new, 1))
-    error = refusal(study.snakemake())
-    assert error.startswith("error: components.brevity: mine.py:brevity: ")
-    assert told in error
-    assert not (study.results / "models").exists()
 
 
 def test_a_method_of_combination_is_imported_at_the_start_only(tmp_path):

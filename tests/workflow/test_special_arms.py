@@ -32,7 +32,6 @@ ARMS = {
 
 
 def one(pattern, study):
-    """The only file of a study that matches a pattern."""
     [path] = study.results.glob(pattern)
     return path
 
@@ -96,8 +95,3 @@ def test_a_record_of_divergence_counts_for_its_code_and_config_alone(started, tm
     record.write_text(written)
     shutil.rmtree(record.parent)
     assert study.planned()["train"] == 1
-
-    # A parameter of one arm is of that arm alone.
-    study.config["arms"]["arms"]["high"]["training"]["learning_rate"] = 1.0e-3
-    study.config["arms"]["arms"]["budget"]["combine"]["step_size"] = 0.25
-    assert study.planned("results/tiny/tables/summary.md")["train"] == 2

@@ -15,7 +15,7 @@ from reward_ablation.analysis.registry import ON_REQUEST, RULES
 from reward_ablation.figures.catalogue import figures_of, pages_of
 from reward_ablation.system.files import sha256
 
-from .conftest import TINY, Study
+from .conftest import TINY, Study, config
 from .edits import Bench
 
 pytestmark = pytest.mark.slow
@@ -80,10 +80,6 @@ def test_two_studies_with_the_same_seeds_have_the_same_bytes(finished, tmp_path)
 
 def code(*names):
     return lambda bench: [bench.append(f"{name}.py", "edited = 1\n") for name in names]
-
-
-def config(path, value):
-    return lambda bench: bench.set(path, value)
 
 
 READ = TABLES | FIGURES | PAGES
