@@ -1,10 +1,7 @@
-"""The executor: its settings and its queue. The parent plugin's other settings are refused, and all it reads exist."""
+"""The executor: its settings, its queue, and the logs that it deletes."""
 
-import ast
-import inspect
 import logging
 import os
-import textwrap
 import threading
 import time
 from dataclasses import fields
@@ -12,16 +9,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import snakemake_executor_plugin_slurm as parent
 from snakemake.cli import parse_args
 
 import snakemake_executor_plugin_slurm_study as plugin
-
-#: Functions of the parent that nothing calls here: no job is one of an array, and no job starts a Snakemake.
-UNUSED = {"run_array_jobs", "_submit_array_jobs", "additional_general_args"}
-
-#: Settings that the parent reads only where another setting says so.
-READ_BESIDE = {"status_command", "efficiency_report_path", "efficiency_threshold"}
 
 
 def test_settings_that_have_an_effect_are_taken_and_no_others(monkeypatch, tmp_path, capsys):
@@ -44,25 +34,6 @@ def test_a_time_that_is_none_is_told(capsys):
     assert capsys.readouterr().err.startswith("error: --slurm-study-poll: must be at least 1")
 
 
-def test_what_the_parents_code_reads_is_there():
-    """A setting that a later version of the parent reads must get a value in `ExecutorSettings`."""
-    inherited = [
-        function
-        for name, function in vars(parent.Executor).items()
-        if (inspect.isfunction(function) and name not in {*vars(plugin.Executor), *UNUSED}) or name == "__post_init__"
-    ]
-    read = {name for function in (*inherited, parent._select_logdir) for name in settings_read_by(function)}
-    assert {"array_jobs", "array_limit"} <= read, "else this test finds nothing"
-    assert {name for name in read if not hasattr(plugin.ExecutorSettings, name)} <= READ_BESIDE
-
-
-def settings_read_by(function) -> set[str]:
-    """Names of the settings that a function reads."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
-    return {node.attr for node in attributes if ast.unparse(node.value).endswith("executor_settings")}
-
-
 class Queue(plugin.Executor):
     """The executor's queue, on a Slurm that takes `room` jobs at a time."""
 
@@ -72,7 +43,7 @@ class Queue(plugin.Executor):
         self.queue, self.submitting, self.freed = threading.Lock(), threading.Lock(), threading.Event()
         self.ending = threading.Event()
         self.threads = []
-        self._job_submission_executor = SimpleNamespace(submit=self.submit)
+        self.submissions = SimpleNamespace(submit=self.submit)
 
     def submit(self, function):
         self.threads.append(threading.Thread(target=function, daemon=True))
@@ -158,14 +129,6 @@ def test_a_message_comes_once_and_again_after_a_while(monkeypatch):
     assert [reminder.due() for _ in range(5)] == [True, False, True, False, False]
 
 
-def with_settings(**settings) -> Queue:
-    executor = Queue()
-    executor.workflow = SimpleNamespace(executor_settings=plugin.ExecutorSettings(**settings))
-    executor.executor_settings = executor.workflow.executor_settings
-    executor.logger = logging.getLogger("queue")
-    return executor
-
-
 #: Files in a folder of Slurm's logs, and whether they are deleted where the folder is the study's own, and where it is
 #: named by `logdir` and others may use it, too.
 OLD_LOGS = [
@@ -177,36 +140,21 @@ OLD_LOGS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("shared", "changes"),
-    [(False, {}), (True, {}), (False, {"checked": False}), (True, {"days": 0}), (True, {"days": 12})],
-)
-def test_old_logs_of_the_study_alone_are_deleted_and_no_folder(tmp_path, shared, changes):
+@pytest.mark.parametrize(("shared", "days"), [(False, 10), (True, 10), (True, 0), (True, 12)])
+def test_old_logs_of_the_study_alone_are_deleted_and_no_folder(tmp_path, shared, days):
     for name, *_ in OLD_LOGS:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (time.time() - 11 * 86400,) * 2)
     (tmp_path / "train/mixed-1a2b3c4d_seed0/17.log").touch()
     folders = [path for path in tmp_path.rglob("*") if path.is_dir()]
-    settings = {"logdir": tmp_path if shared else None, "delete_logfiles_older_than": changes.get("days", 10)}
-    executor = with_settings(**settings)
+    settings = {"logdir": tmp_path if shared else None, "delete_logfiles_older_than": days}
+    executor = Queue()
+    executor.executor_settings = plugin.ExecutorSettings(**settings)
     executor.study = SimpleNamespace(runs=["mixed-1a2b3c4d/seed0"])
-    executor.checked, executor.slurm_logdir = changes.get("checked", True), tmp_path
-    executor.clean_old_logs()
-    gone = {name for name, own, named in OLD_LOGS if not changes and (named if shared else own)}
+    executor.slurm_logdir = tmp_path
+    executor._delete_old_logs()
+    gone = {name for name, own, named in OLD_LOGS if days == 10 and (named if shared else own)}
     assert {name for name, *_ in OLD_LOGS if not (tmp_path / name).exists()} == gone
     assert (tmp_path / "train/mixed-1a2b3c4d_seed0/17.log").exists()
     assert all(folder.is_dir() for folder in folders)
-
-
-def test_a_cluster_without_arrays_is_no_obstacle(tmp_path, monkeypatch):
-    program = tmp_path / "scontrol"
-    program.write_text('#!/bin/sh\necho "MaxArraySize = 1"\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(parent, "get_max_array_size", parent.get_max_array_size)
-    monkeypatch.setattr(parent.atexit, "register", lambda function: None)
-    checked, executor = [], with_settings()
-    executor._check = lambda: checked.append(True)
-    executor.__post_init__()
-    assert checked

@@ -94,35 +94,31 @@ def test_a_folder_of_temporary_files_that_this_node_lacks_is_not_used_and_the_wa
 
 def test_a_signal_ends_the_command_and_not_the_shell_and_no_part_begins_after_it(part, tmp_path):
     """Slurm signals all processes of a job; the trainer saves and says by its status how it ended."""
-    for left, status in ((GOES_ON, GOES_ON), (0, GOES_ON)):
+    for left in (GOES_ON, 0):
         command = f"trap 'sleep 0.5; touch saved; exit {left}' TERM; touch ready; while :; do sleep 0.1; done"
         parts = [replace(part, command=command), replace(part, command="touch two", statuses=tmp_path)]
         process = started(batch_script(parts, str(tmp_path), 1), tmp_path)
         while not (tmp_path / "ready").exists():
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGTERM)
-        assert process.wait(30) == status
+        assert process.wait(30) == GOES_ON
         (tmp_path / "saved").unlink()
         (tmp_path / "ready").unlink()
         assert status_of_part(part.statuses, "7") == left
         assert not (tmp_path / "two").exists()
 
 
-def test_no_part_follows_one_that_fails(part, tmp_path):
-    parts = [replace(part, command="exit 3"), replace(part, command="touch two", statuses=tmp_path)]
-    assert run(batch_script(parts, str(tmp_path), 1), tmp_path) == 3
-    assert not (tmp_path / "two").exists()
-    assert status_of_part(tmp_path, "7") is None
-
-
-def test_a_job_that_slurm_starts_again_leaves_out_the_parts_that_are_done(part, tmp_path):
-    second = replace(part, command="echo two >> made; [ -e mended ]", statuses=tmp_path)
-    parts = [replace(part, command="echo one >> made"), second]
+def test_no_part_follows_one_that_fails_and_a_job_that_slurm_starts_again_leaves_out_what_is_done(part, tmp_path):
+    commands = ["echo one >> made", "echo two >> made; [ -e mended ]", "echo three >> made"]
+    parts = [replace(part, command=command, statuses=tmp_path / str(n)) for n, command in enumerate(commands)]
+    for each in parts:
+        each.statuses.mkdir()
     script = batch_script(parts, str(tmp_path), 1)
     assert run(script, tmp_path) == 1
+    assert [status_of_part(each.statuses, "7") for each in parts] == [0, 1, None]
     (tmp_path / "mended").touch()
     assert run(script, tmp_path, SLURM_RESTART_COUNT="1") == 0
-    assert (tmp_path / "made").read_text().split() == ["one", "two", "two"]
+    assert (tmp_path / "made").read_text().split() == ["one", "two", "two", "three"]
 
 
 @pytest.mark.parametrize(

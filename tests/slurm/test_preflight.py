@@ -90,11 +90,10 @@ def refused(study: ClusterStudy, *arguments: str) -> str:
 @pytest.mark.slow
 @pytest.mark.long
 def test_a_start_that_cannot_go_well_submits_nothing(study: ClusterStudy):
-    """The parent plugin would read the file of the second variable."""
-    study.environment |= {"SBATCH_ARRAY_INX": "1-2", "SNAKEMAKE_SLURM_PARTITIONS": "nowhere.yaml"}
+    study.environment |= {"SBATCH_ARRAY_INX": "1-2"}
     study.site["partition"] = "gpuu"
     said = refused(study)
-    assert "warning: SBATCH_ARRAY_INX, SNAKEMAKE_SLURM_PARTITIONS: has no effect; the site file says" in said
+    assert "warning: SBATCH_ARRAY_INX: has no effect; the site file says" in said
     assert "site.yaml: train: Slurm refuses such a job: sbatch: invalid partition specified: gpuu" in said
     said = refused(study, "--groups", "train=g", "--group-components", "g=2")
     assert "`bundle` in the site file says which jobs share a Slurm job" in said
