@@ -47,7 +47,7 @@ from reward_ablation.start.job_commands import shell_prefix
 from reward_ablation.system.errors import StudyError, one_line_errors
 from reward_ablation.system.exit_status import is_permanent
 
-from .earlier import Followers, Slot, check_inputs, slot_of, taken_over, words_of
+from .earlier import Slot, check_inputs, followers_of, slot_of, taken_over, words_of
 
 # Checked here because Snakemake imports its plugins before it reads config files. The workflow's code comes later.
 with one_line_errors():
@@ -182,12 +182,10 @@ class Executor(RemoteExecutor):
         except SlurmError as error:
             raise StudyError(f"{error}; start this on a machine where `sinfo` answers") from None
         needed = jobs_to_submit(self.workflow)
-        self.followers = Followers(needed)
+        self.followers = followers_of(needed)
         if grouped := next((job for job in needed if job.group is not None), None):
-            raise StudyError(
-                f"--groups: {grouped.rule.name}: `bundle` in the site file says which jobs share a Slurm job; leave "
-                "the option out"
-            )
+            instead = "`bundle` in the site file says which jobs share a Slurm job; leave the option out"
+            raise StudyError(f"--groups: {grouped.rule.name}: {instead}")
         jobs = {self._name(job): job for job in needed}
         for job in live.values():
             if job.ending:
@@ -208,6 +206,7 @@ class Executor(RemoteExecutor):
         leaving = [(self.leaving.pop(self._name(job), None), job) for job in others]
         self._enqueue([job for number, job in leaving if number is None])
         if later := [(number, job) for number, job in leaving if number is not None]:
+            # In a thread of its own: a node whose processes do not end keeps a Slurm job ending for hours.
             threading.Thread(target=self._wait_for_ends, args=[later], daemon=True).start()
         for job in taken_over:
             self.run_job_pre(job)
@@ -222,17 +221,13 @@ class Executor(RemoteExecutor):
                 self.submissions.submit(self._feed)
 
     def _wait_for_ends(self, waiting: list[tuple[str, JobExecutorInterface]]) -> None:
-        """Queue each job once the Slurm job of an earlier start that did its work has saved the work and ended.
-
-        This has a thread of its own, because a node whose processes do not end keeps a Slurm job ending for hours.
-        """
+        """Queue each job once the Slurm job of an earlier start that did its work has saved the work and ended."""
         reminder = Reminder()
         while waiting and not self.ending.is_set():
             if reminder.due():
                 numbers = ", ".join(number for number, _ in waiting)
-                self.logger.info(
-                    f"Slurm jobs of an earlier start are still ending, and their work waits for it: {numbers}"
-                )
+                told = "Slurm jobs of an earlier start are still ending, and their work waits for it"
+                self.logger.info(f"{told}: {numbers}")
             try:
                 left = {job.id for job in my_jobs() if job.live}
             except SlurmError as error:
@@ -281,12 +276,9 @@ class Executor(RemoteExecutor):
             self.report_job_error(SubmittedJobInfo(job), msg=f"{words_of(job)}: {error}\n")
 
     def _submitted(self, job: JobExecutorInterface) -> tuple[Slot, str]:
-        """Submit a job. Return its Slurm job, and words for the log on how that Slurm job came about.
-
-        If the controller does not answer, we try again. The controller may have accepted a submission that it did not
-        confirm, so we look for the job by its name before we submit the job again.
-        """
+        """Submit a job. Return its Slurm job, and words for the log on how that Slurm job came about."""
         name = self._name(job)
+        # The controller may have accepted a submission without an answer: before another one, we look for the job.
         may_exist = job.attempt > 1 or name in self.unconfirmed
         while not self.ending.is_set():
             try:
@@ -318,8 +310,7 @@ class Executor(RemoteExecutor):
     def _no_room(self) -> str | None:
         """What to say if the disk has too little room, which also stops Snakemake; None if there is enough.
 
-        Read before the first submission and not earlier, because the model's size decides how much is needed, and this
-        start may just have fetched the model.
+        Read before the first submission and not earlier: the model decides, and this start may just have fetched it.
         """
         results = self.study.results
         runs = [job.wildcards.run for job in needed_jobs(self.workflow) if job.rule.name == "train"]
@@ -454,10 +445,10 @@ class Executor(RemoteExecutor):
         slot = self._leave(info)
         for name in slot.names:
             log = self._log(name, slot.number)
-            kept = self.executor_settings.keep_successful_logs
-            for path in [log.with_suffix(".status"), *([] if kept else [log])]:
-                with contextlib.suppress(OSError):
-                    path.unlink()
+            with contextlib.suppress(OSError):
+                log.with_suffix(".status").unlink(missing_ok=True)
+                if not self.executor_settings.keep_successful_logs:
+                    log.unlink()
 
     def _leave(self, info: SubmittedJobInfo) -> Slot:
         """Stop watching a Slurm job. Jobs that would have followed in it are submitted by themselves."""
