@@ -43,7 +43,7 @@ class Queue(plugin.Executor):
         self.queue, self.submitting, self.freed = threading.Lock(), threading.Lock(), threading.Event()
         self.ending = threading.Event()
         self.threads = []
-        self.submissions = SimpleNamespace(submit=self.submit)
+        self.submissions = SimpleNamespace(submit=self.submit, shutdown=lambda **options: None)
 
     def submit(self, function):
         self.threads.append(threading.Thread(target=function, daemon=True))
@@ -93,12 +93,12 @@ def test_a_job_is_tried_again_after_a_while_though_none_of_ours_has_ended(monkey
     wait_until(lambda: queue.names == ["one"])
 
 
-def test_the_end_of_snakemake_ends_the_wait():
+def test_the_end_of_snakemake_ends_the_wait(monkeypatch):
+    monkeypatch.setattr(plugin.RemoteExecutor, "cancel", lambda executor: None)
     queue = Queue()
     queue._enqueue(queued(1, "one", "two"))
     wait_until(lambda: queue.limit)
-    queue.ending.set()
-    queue.freed.set()
+    queue.cancel()
     for thread in queue.threads:
         thread.join(5)
         assert not thread.is_alive()

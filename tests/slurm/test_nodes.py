@@ -24,18 +24,6 @@ SETTINGS = {"per_device_train_batch_size": 4, "max_steps": 8, "save_strategy": "
 TWO_NODES = ("--nodes=2", "--ntasks-per-node=1", "--no-requeue")
 
 
-#: A reward that raises on one of the two nodes.
-RAISES = """
-import os
-
-
-def mine(completions, **columns):
-    if os.environ["RANK"] == "1":
-        raise ValueError("this reward never works")
-    return [0.0] * len(completions)
-"""
-
-
 class Made(NamedTuple):
     """The command that trains a run in a folder, and digests of the outputs that it has on one node."""
 
@@ -121,20 +109,6 @@ def test_a_process_that_dies_ends_those_on_the_other_node(cluster, submit, made,
     assert "error: process 1 of the run was ended by SIGKILL" in cluster.log(job)
     assert_finished(cluster, submit())
     assert digests(tmp_path / "run") == made.digests
-
-
-def test_an_error_that_stays_is_told_from_one_that_may_pass(cluster, made, tmp_path):
-    """One process meets the user's error; those on the other node are ended, which alone might pass."""
-    (tmp_path / "mine.py").write_text(RAISES)
-    component = {"function": f"{tmp_path}/mine.py:mine", "parameters": {}}
-    spec = spec_with(training=SETTINGS, processes=2, components={"length": component})
-    model, problems = made.command(tmp_path)[-5], made.command(tmp_path)[-3]
-    command = shlex.join([*training_command(spec, tmp_path / "run", Path(model), Path(problems)), "--nodes", "2"])
-    job = cluster.submit(f"{command} 2>&1; echo status $?", *TWO_NODES)
-    cluster.wait_for(job, seconds=240)
-    assert "error: components.length: " in cluster.log(job)
-    assert "\nstatus 1\n" in cluster.log(job)
-    assert not list((tmp_path / "run").glob(".error-stays*"))
 
 
 def test_an_arm_that_asks_for_two_nodes_gets_them_and_is_not_trained_again_on_one(cluster, tmp_path):

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 
 import pytest
-
-from reward_ablation.study.resolve import resolve
 
 from .conftest import FOLDER, ROOT, refusal
 from .starting import run
@@ -30,17 +27,3 @@ def test_the_word_plan_behind_a_config_and_a_config_that_is_a_command(study):
         "snakemake plan --configfile config.yaml"
     )
     assert not list(study.folder.rglob("PWNED"))
-
-
-def test_a_failed_job_shows_its_error_and_not_its_whole_spec(study):
-    file = study.folder / f"{'x' * 230}.jsonl"
-    file.write_text('{"question": "1 + 1?", "answer": "2"}\n')
-    study.config["data"]["evaluation"]["test"] = {"source": "file", "path": file.name}
-    [dataset] = resolve(study.config, "config.yaml", study.folder).datasets
-    (study.results / "data" / "evaluation" / f"{dataset}.json").mkdir(parents=True)  # where the job writes a file
-    result = study.snakemake("--until", "prepare_evaluation")
-    assert result.returncode == 1
-    assert re.search(r"^    shell:\n +exec python -m reward_ablation\.data --spec \{", result.stderr, re.MULTILINE)
-    assert file.name not in result.stderr  # it stands at the end of the spec
-    last = result.stderr.splitlines()[-1]
-    assert re.fullmatch(rf"error: .*{dataset}.json'; log: results/tiny/logs/prepare/evaluation/\S+.log", last)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 
 import numpy as np
@@ -15,7 +14,6 @@ from reward_ablation.start.config_files import from_working_folder
 from reward_ablation.start.full_check import training_settings
 from reward_ablation.start.model_files import check_settings
 from reward_ablation.study.resolve import resolve
-from reward_ablation.system.files import sha256
 
 from .conftest import ROOT, Study
 
@@ -101,20 +99,6 @@ def test_the_small_preset_runs_to_the_last_figure(finished_preset, preset):
     assert (study.results / "figures" / "all.pdf").stat().st_size > 10_000
     arms = resolve(study.config, preset, ROOT).arms
     assert len(list(study.results.glob("runs/*/seed0/run.json"))) == len(arms)
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_the_guides_shape_reaches_the_runs(finished_preset):
-    """Its JSON by a map of columns, a supervised start that is evaluated as base, KL against it, adapters."""
-    study = finished_preset("grpo_guide")
-    start = study.results / resolve(study.config, "small", study.folder).model_file
-    assert json.loads(start.read_text())["source"] == "sft"
-    for run in study.results.glob("runs/*/*"):
-        assert json.loads((run / "run.json").read_text())["inputs"]["model"] == sha256(start)
-        assert (run / "model" / "adapter_model.safetensors").is_file()
-        assert "kl" in pd.read_parquet(run / "metrics.parquet")
-        assert set(pd.read_parquet(run / "rollouts.parquet")["score_verifier"]) <= {1.0, -1.0, -0.5}
 
 
 @pytest.mark.slow

@@ -184,12 +184,3 @@ def test_what_is_injected_runs_nothing_and_asks_no_server(running, report, serve
     if protected:
         running.wait_for(MENU)  # the report's own scripts run
     running.console()  # what was refused; later tests look at their own errors
-
-
-def test_pages_are_readable_and_escaped(browser, finished):
-    show(browser, "Study")
-    browser.run(BUTTON, "How to reproduce it", "eye")
-    page = browser.wait_for("document.querySelector('#app iframe')?.src")
-    assert page.startswith("data:text/html")
-    commands = (finished.results / "report" / "commands.html").read_text()
-    assert "snakemake --configfile study.yaml --cores all" in commands

@@ -43,8 +43,8 @@ _WORDS = {
 class Ended:
     """A job's end."""
 
-    # Slurm's state; empty where Slurm does not say how the job ended. FAILED: by the job's own command, and by no limit,
-    # no node and no person.
+    # Slurm's state; empty where Slurm does not say how the job ended. FAILED: the job's own command failed, and the job
+    # was ended by no limit, no node and no person.
     state: str
     why: str = ""  # for the user; empty where the work is done
     again: bool = True  # whether another attempt may succeed; not if somebody cancelled the job, or it can never start
