@@ -24,8 +24,8 @@ from workflow.starting import forking_python
 
 from .cluster import Cluster, wait_until
 
-#: A component that gives 0 after as many seconds as stand in a file `slow`. It ends its process once where there is a
-#: file `kill`, and raises where there is a file `broken`.
+#: A component that gives 0 after as many seconds as stand in a file `slow`, and ends its process once where there is a
+#: file `kill`.
 SLOW = """
 import os
 import signal
@@ -39,8 +39,6 @@ def slow(completions, **columns):
     if Path("kill").exists():
         Path("kill").unlink()
         os.kill(os.getpid(), signal.SIGKILL)
-    if Path("broken").exists():
-        raise ValueError("this reward never works")
     return [0.0] * len(completions)
 """
 

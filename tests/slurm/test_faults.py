@@ -54,17 +54,6 @@ def test_a_trainer_that_is_killed_once(study: ClusterStudy, undisturbed: Cluster
 
 
 @pytest.mark.long
-def test_a_reward_that_never_works_is_submitted_once(study: ClusterStudy, undisturbed: ClusterStudy):
-    (study.folder / "broken").touch()
-    status, told = study.train()
-    assert status == 1
-    assert told.count("submitted as") == 2, "one job a run"
-    assert "not submitted again, because the error would stay" in told
-    (study.folder / "broken").unlink()
-    finish(study, undisturbed)
-
-
-@pytest.mark.long
 def test_a_time_limit_hit_in_training(study: ClusterStudy, undisturbed: ClusterStudy):
     """Three minutes: enough to begin training on a busy machine, too little for 24 steps of 12 s."""
     study.site["train"]["hours"] = 3 / 60
@@ -182,6 +171,7 @@ def test_a_full_disk(study: ClusterStudy, undisturbed: ClusterStudy):
         assert status == 1
         assert told.count("submitted as") == 2, "one job a run"
         assert "no space left" in told.lower()
+        assert "not submitted again, because the error would stay" in told
         assert "Traceback" not in told
         assert not study.records()
         filler.unlink()

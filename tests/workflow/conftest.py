@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from configs import REMOVE, changed
 from reward_ablation.system.locks import wait_for
 
 from .browser import Browser, missing_programs
@@ -139,7 +138,13 @@ class Study:
 
     def set(self, path: str, value: object) -> None:
         """Set a key of the config; `None` takes it out."""
-        changed(self.config, path.replace(".", "/"), REMOVE if value is None else value)
+        *parents, last = path.split(".")
+        section = self.config
+        for key in parents:
+            section = section[key]
+        section[last] = value
+        if value is None:
+            del section[last]
 
     def replace(self, file: str, old: str, new: str) -> None:
         """Edit a file of the study or of the code, at the first place."""

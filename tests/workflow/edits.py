@@ -12,7 +12,7 @@ from pathlib import Path
 
 from reward_ablation.data.word_problems import generate
 
-from .conftest import TINY, Study
+from .conftest import ROOT, TINY, Study
 
 REWARDS = '''
 from my_helpers import fits
@@ -47,6 +47,14 @@ EDITED["data"]["train"] = {"source": "file", "path": "problems.jsonl"}
 EDITED["training"]["max_steps"] = 1
 
 
+def copy_of_the_code(folder: Path, code: Path = ROOT) -> Path:
+    """A copy of all that Snakemake runs of the repository."""
+    for name in ("workflow", "profiles", "envs"):
+        shutil.copytree(code / name, folder / name)  # compiled modules, too: they serve while the times are the same
+    shutil.copy2(code / "Snakefile", folder)
+    return folder
+
+
 class Bench(Study):
     """A study with the code that it runs, a copy of the repository's."""
 
@@ -66,10 +74,7 @@ class Bench(Study):
         """A copy of a study with the code that it ran, file times and Snakemake's records included."""
         if study.folder != place / "study":
             shutil.copytree(study.folder, place / "study")
-        for name in ("workflow", "profiles", "envs"):  # compiled modules, too: they serve while the times are the same
-            shutil.copytree(study.code / name, place / "code" / name)
-        shutil.copy2(study.code / "Snakefile", place / "code")
-        return cls(place / "study", study.config, place / "code")
+        return cls(place / "study", study.config, copy_of_the_code(place / "code", study.code))
 
     def to_train(self) -> int:
         """Number of runs to train, by `reward-ablation plan`."""
