@@ -53,15 +53,7 @@ from .earlier import Slot, check_inputs, followers_of, slot_of, taken_over, word
 with one_line_errors():
     check_config_files(sys.argv)
 
-common_settings = CommonSettings(
-    non_local_exec=True,
-    implies_no_shared_fs=False,
-    job_deploy_sources=False,
-    pass_default_storage_provider_args=True,
-    pass_default_resources_args=True,
-    pass_envvar_declarations_to_cmd=False,
-    auto_deploy_default_storage_provider=False,
-)
+common_settings = CommonSettings(non_local_exec=True, implies_no_shared_fs=False, job_deploy_sources=False)
 
 #: Seconds that `sbatch` may take. A busy controller lets it wait.
 SUBMISSION = 300.0
