@@ -51,38 +51,33 @@ def test_an_arms_resources_win_over_the_site():
     ("asked", "some"),
     [
         ({"gpu": 4, "nodes": 2}, ["--gpus-per-node=h100:2", "--nodes=2"]),  # as many on each
-        ({"rule": "evaluate", "gpu": 0, "threads": 4}, ["--cpus-per-task=4", "--mem=1500", "--time=30"]),
-        ({"rule": "evaluate_base"}, ["--partition=all"]),
+        ({"rule": "evaluate", "threads": 4}, ["--cpus-per-task=4", "--mem=1500", "--time=30", "--partition=all"]),
         ({"mem_mb": 0}, ["--mem=64000"]),  # Snakemake would size memory by the inputs; the profile sets that to 0
-        ({"slurm_extra": "--constraint=a100"}, ["--constraint=a100"]),
     ],
 )
 def test_some_of_what_a_job_asks_for(asked, some):
     words = options(**asked)
     assert {*some} <= {*words}
-    assert sum("constraint" in word for word in words) <= 1
     if not asked.get("gpu"):
         assert not [word for word in words if "gpu" in word and "partition" not in word]
 
 
-def test_a_constraint_of_the_section_wins_over_one_of_all_jobs():
+def test_the_narrowest_constraint_wins():
     site = SITE.model_copy(update={"sbatch": "--constraint=slow"})
-    for rule, constraint in (("train", "ib"), ("evaluate", "slow")):
-        words = options(rule=rule, site=site)
+    for asked, constraint in (
+        ({"rule": "evaluate"}, "slow"),
+        ({"rule": "train"}, "ib"),
+        ({"rule": "train", "slurm_extra": "--constraint=a100"}, "a100"),
+    ):
+        words = options(site=site, **asked)
         assert [word for word in words if "constraint" in word] == [f"--constraint={constraint}"]
 
 
-@pytest.mark.parametrize(
-    ("rule", "attempt", "least_memory", "minutes", "mem_mb"),
-    [
-        ("evaluate", 3, 64_000, 90, 64_000),
-        # Training goes on. More time may exceed a limit of the quality of service: the job would wait for ever.
-        ("sft", 3, 0, 1440, 64_000),
-    ],
-)
-def test_a_later_attempt(rule, attempt, least_memory, minutes, mem_mb):
-    found = request(rule, least_memory, attempt=attempt)
-    assert (found.minutes, found.mem_mb) == (minutes, mem_mb)
+def test_a_later_attempt_has_more_time_but_for_training_which_goes_on():
+    """More time may exceed a limit of the quality of service: the job would wait for ever."""
+    for rule, minutes in (("evaluate", 90), ("sft", 1440)):
+        found = request(rule, 65_000, attempt=3)
+        assert (found.minutes, found.mem_mb) == (minutes, 65_000)
 
 
 def test_options_of_the_sites_plugins_reach_sbatch_and_the_arms_win():
@@ -117,8 +112,7 @@ def test_generic_resources_stand_beside_the_gpus(gpus_by, gres):
     ("bundle", "of_training", "of_evaluation", "slurm_jobs"),
     [
         (None, 1, 1, [["train"], ["evaluate"], ["evaluate_base"]]),
-        ("run", 4, 1, [["train", "evaluate"], ["evaluate_base"]]),
-        ("run", 0, 0, [["train", "evaluate"], ["evaluate_base"]]),
+        ("run", 1, 1, [["train", "evaluate"], ["evaluate_base"]]),
         ("run", 0, 1, [["train"], ["evaluate"], ["evaluate_base"]]),  # that job would have no GPU
     ],
 )

@@ -4,8 +4,9 @@ import pytest
 
 from reward_ablation.cluster import slurm
 from reward_ablation.cluster.job_names import comment, digest_of, job_name, params_in, prefix, then_in
-from reward_ablation.cluster.slurm import SlurmJob, gpus_of, live_jobs, minutes_of, run_jobs
+from reward_ablation.cluster.slurm import SlurmJob, gpus_of, live_jobs, run_jobs
 
+MIG = "nvidia_h100_1g.10gb+me"
 RUN, OTHER = "mixed-1a2b3c4d/seed0", "other-1a2b3c4d/seed0"
 
 
@@ -36,9 +37,8 @@ def test_the_work_of_a_job_is_found_again_in_its_comment():
     assert params_in(written) == digest
     assert then_in(written, names) == {names[0]: "123", names[1]: "456"}
     assert then_in(written, names[1:]) == {names[1]: "456"}
-    for other in (f"train {RUN} params={digest}", comment(f"train {RUN}", digest, {})):
-        assert (params_in(other), then_in(other, names)) == (digest, {})
-    assert (params_in("somebody's then=own comment"), then_in("somebody's then=own comment", names)) == ("", {})
+    for other, params in ((comment(f"train {RUN}", digest, {}), digest), ("somebody's then=own comment", "")):
+        assert (params_in(other), then_in(other, names)) == (params, {})
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -50,32 +50,20 @@ def test_a_job_that_is_ending_gives_way_to_its_successor(tmp_path, order):
 
 def test_large_numbers_of_sinfo_have_a_letter(monkeypatch):
     nodes = "".join(f"gpu|n{cpus}|{cpus}|1547000+|idle|gpu:8\n" for cpus in ("96", "512+", "1K", "2K+", "1M"))
-    told = {"sinfo": nodes, "scontrol": "PartitionName=gpu Default=YES State=UP\n"}
+    told = {"sinfo": nodes, "scontrol": "PartitionName=gpu Default=YES State=UP MaxTime=7-12:30:00\n"}
     monkeypatch.setattr(slurm, "run_slurm_command", lambda command, *_: told[command])
-    assert [node.cpus for node in slurm.partitions()["gpu"].nodes] == [96, 512, 1024, 2048, 1048576]
-    assert {node.mem_mb for node in slurm.partitions()["gpu"].nodes} == {1547000}
-
-
-@pytest.mark.parametrize(
-    ("text", "minutes"),
-    [
-        ("7-12:30:00", 7 * 1440 + 750),
-        ("UNLIMITED", None),
-        ("100:00:00", 6000),
-    ],
-)
-def test_limits_in_minutes(text, minutes):
-    assert minutes_of(text) == minutes
+    found = slurm.partitions()["gpu"]
+    assert [node.cpus for node in found.nodes] == [96, 512, 1024, 2048, 1048576]
+    assert {node.mem_mb for node in found.nodes} == {1547000}
+    assert found.max_minutes == 7 * 1440 + 750
 
 
 @pytest.mark.parametrize(
     ("gres", "gpus"),
     [
         ("(null)", {}),
-        ("gpu:a100:4(S:0-1),gpu:v100:2(S:1)", {"a100": 4, "v100": 2}),
-        ("shard:h100:16,gpu:h100:1", {"h100": 1}),
-        ("gpu:nvidia_a100-sxm4-80gb:8,gpu:1g.10gb:7", {"nvidia_a100-sxm4-80gb": 8, "1g.10gb": 7}),
-        ("gpu:nvidia_h100_1g.10gb+me:1(S:0),gpu:h100:2", {"nvidia_h100_1g.10gb+me": 1, "h100": 2}),
+        ("shard:h100:16,gpu:a100:4(S:0-1),gpu:v100:2(S:1)", {"a100": 4, "v100": 2}),
+        ("gpu:nvidia_h100_1g.10gb+me:1(S:0),gpu:nvidia_a100-sxm4-80gb:8", {MIG: 1, "nvidia_a100-sxm4-80gb": 8}),
         ("craynetwork:4,gpu:2", {"": 2}),
         ("mygpu:3", {}),
     ],

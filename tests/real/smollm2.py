@@ -95,11 +95,7 @@ def make(folder: Path, cache: Path = CACHE) -> Path:
     return folder
 
 
-def main() -> None:
+if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Make SmolLM2-135M-Instruct as a model folder (540 MB).")
     parser.add_argument("folder", nargs="?", type=Path, default=FOLDER)
     print(make(parser.parse_args().folder))
-
-
-if __name__ == "__main__":
-    main()

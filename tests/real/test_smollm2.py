@@ -19,19 +19,9 @@ def tokenizer():
     return load_tokenizer(FOLDER)
 
 
-@pytest.fixture(scope="module")
-def model():
-    from reward_ablation.models.load import load_model
-
-    return load_model(FOLDER)
-
-
-@pytest.mark.parametrize("text", ["  a\n\n12345 + 6", r"\boxed{72} #### 72", "café ▁ 你好 ٣٤", "tabs\tand  blanks "])
-def test_text_survives_the_tokenizer(tokenizer, text):
+def test_text_survives_the_tokenizer_with_a_token_for_each_digit(tokenizer):
+    text = "  a\n\n12345 + 6 \\boxed{72} café ▁ 你好 ٣٤ tabs\tand  blanks "
     assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
-
-
-def test_every_digit_is_a_token(tokenizer):
     assert tokenizer.tokenize("x 2026") == ["x", "Ġ", "2", "0", "2", "6"]
 
 
@@ -42,22 +32,18 @@ def test_a_chat_ends_where_the_model_ends_its_turn(tokenizer):
     assert tokenizer.eos_token == tokenizer.pad_token == "<|im_end|>"
 
 
-def test_plain_english_is_likely(model, tokenizer):
-    """Garbled weights give thousands; the weights as published give about 8."""
-    ids = tokenizer("Water is a chemical compound made of hydrogen and oxygen.", return_tensors="pt")["input_ids"]
-    assert model(input_ids=ids, labels=ids).loss.exp() < 20
-
-
-def test_it_knows_a_capital(model, tokenizer):
+def test_it_knows_a_capital(tokenizer):
+    """Garbled weights know none."""
     from reward_ablation.config.study_config import Evaluation, Prompt
     from reward_ablation.evaluation.generate import find_end_tokens, generate_transformers
     from reward_ablation.evaluation.requests import list_requests
+    from reward_ablation.models.load import load_model
     from reward_ablation.sampling.prompts import DATE, render_prompt, tokenize_prompts
 
     evaluation = Evaluation(answer_format="boxed", max_new_tokens=16)
     prompts = tokenize_prompts([render_prompt("What is the capital of France?", Prompt())], tokenizer, DATE)
     requests = list_requests(["france"], prompts, evaluation)
     end_tokens = find_end_tokens(FOLDER, tokenizer)
-    (completion,) = generate_transformers(requests, model, end_tokens, tokenizer.pad_token_id, evaluation)
+    (completion,) = generate_transformers(requests, load_model(FOLDER), end_tokens, tokenizer.pad_token_id, evaluation)
     assert "Paris" in tokenizer.decode(completion.ids)
     assert not completion.truncated

@@ -145,10 +145,9 @@ class Cluster:
         wait_until(f"job {job} in {sorted(wanted)}", lambda: self.state(job) in wanted, seconds)
         return self.state(job)
 
-    def wait_log(self, job: str, text: str, seconds: float = 60) -> str:
-        """Wait until a job has written a text, and return its output."""
+    def wait_log(self, job: str, text: str, seconds: float = 60) -> None:
+        """Wait until a job has written a text."""
         wait_until(f"job {job} to write {text!r}", lambda: text in self.log(job), seconds)
-        return self.log(job)
 
     def start_now(self, job: str) -> None:
         """Let a job that was put back into the queue wait no longer."""

@@ -19,15 +19,14 @@ from reward_ablation.cluster.job_names import prefix
 from reward_ablation.rewards.trial import TRY
 from reward_ablation.start.full_check import PASSED
 from reward_ablation.study.resolve import resolve
-from workflow.conftest import ROOT, TINY
+from workflow.conftest import ROOT, TINY, Study, with_inputs_of
 from workflow.starting import forking_python
 
 from .cluster import Cluster, wait_until
 
-#: A component by which a test holds training up, or has it fail.
-SLOW = '''
-"""A reward that takes its time."""
-
+#: A component that gives 0 after as many seconds as stand in a file `slow`, and ends its process once where there is a
+#: file `kill`.
+SLOW = """
 import os
 import signal
 import time
@@ -35,19 +34,13 @@ from pathlib import Path
 
 
 def slow(completions, **columns):
-    """0 for each, after as many seconds as stand in a file `slow`.
-
-    Ends its process once where there is a file `kill`; raises where there is a file `broken`.
-    """
     slow = Path("slow")
     time.sleep(float(slow.read_text() or 0) if slow.exists() else 0)
     if Path("kill").exists():
         Path("kill").unlink()
         os.kill(os.getpid(), signal.SIGKILL)
-    if Path("broken").exists():
-        raise ValueError("this reward never works")
     return [0.0] * len(completions)
-'''
+"""
 
 #: What Python does first, by which a test holds evaluations up as long as there is a file `hold`.
 HOLD = """
@@ -82,21 +75,19 @@ SITE = {
 }
 
 
-class ClusterStudy:
-    """A folder with a config and a site file, and Snakemake started in it; `changes` are keys other than `STUDY`'s."""
+class ClusterStudy(Study):
+    """A study with a site file on a test cluster; `changes` are keys other than `STUDY`'s."""
 
     def __init__(self, folder: Path, cluster: Cluster, **changes: Any):
-        folder.mkdir(parents=True, exist_ok=True)
-        self.folder = folder
+        super().__init__(folder, {**STUDY, **changes})
         self.cluster = cluster
-        self.config = {**copy.deepcopy(STUDY), **changes}
         self.site = copy.deepcopy(SITE)
-        self.results = folder / "results" / self.config["name"]
-        # The files by which tests have the reward fail are for the jobs.
         #: Of starts and of their jobs.
         self.python = forking_python()
+        # The files by which tests have the reward fail are for the jobs.
         self.environment = {**cluster.environment, "PYTHONHASHSEED": "0", TRY: "no"}
         self.started: list[subprocess.Popen] = []
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / "slow.py").write_text(SLOW)
 
     @property
@@ -106,35 +97,23 @@ class ClusterStudy:
 
     def beside(self, folder: Path, cluster: Cluster | None = None, **changes: Any) -> ClusterStudy:
         """The same study in another folder, or on another cluster, with the model and the data there."""
-        other = ClusterStudy(folder, cluster or self.cluster, **changes)
-        for made in ("models", "data"):
-            shutil.copytree(self.results / made, other.results / made)
+        other = with_inputs_of(self, ClusterStudy(folder, cluster or self.cluster, **changes))
         if (self.results / PASSED).is_file():  # TRL has passed these settings
             shutil.copy2(self.results / PASSED, other.results)
         return other
 
-    def command(self, *arguments: str) -> list[str]:
-        """Snakemake's command line, after the config and the site file are written."""
-        (self.folder / "config.yaml").write_text(yaml.safe_dump(self.config, sort_keys=False))
+    def arguments(self, *arguments: str) -> list[str]:
+        """Arguments of Snakemake; the config and the site file are written."""
         (self.folder / "site.yaml").write_text(yaml.safe_dump(self.site, sort_keys=False))
-        command = [self.python, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
-        command += ["--directory", str(self.folder), "--configfile", "config.yaml"]
-        command += ["--workflow-profile", str(ROOT / "profiles" / "default")]
-        command += ["--profile", str(ROOT / "profiles" / "slurm"), "--latency-wait", "5"]
-        return [*command, "--slurm-study-site", "site.yaml", "--slurm-study-poll", "1", *arguments]
-
-    def status(self) -> str:
-        """What `reward-ablation status` says."""
-        command = [self.python, "-m", "reward_ablation.start.command_line", "status", "config.yaml"]
-        done = subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        profiles = ["--workflow-profile", f"{ROOT}/profiles/default", "--profile", f"{ROOT}/profiles/slurm"]
+        own = ["--latency-wait", "5", "--slurm-study-site", "site.yaml", "--slurm-study-poll", "1"]
+        return super().arguments(*arguments, *profiles, *own)[2:]  # without --cores
 
     def start(self, *arguments: str, log: str = "start.log") -> subprocess.Popen:
         """Start Snakemake and go on; what it prints goes to a file in the folder."""
         with (self.folder / log).open("w") as file:
             process = subprocess.Popen(
-                self.command(*arguments),
+                [self.python, "-m", "snakemake", *self.arguments(*arguments)],
                 cwd=self.folder,
                 env=self.environment,
                 stdout=file,
@@ -154,11 +133,9 @@ class ClusterStudy:
 
     def run(self, *arguments: str, log: str = "run.log", timeout: float = 400) -> tuple[int, str]:
         """Start Snakemake and wait for its end; gives its status and all that it printed."""
-        process = self.start(*arguments, log=log)
-        status = process.wait(timeout)
-        return status, self.told(log)
+        return self.start(*arguments, log=log).wait(timeout), self.said(log)
 
-    def told(self, log: str = "start.log") -> str:
+    def said(self, log: str = "start.log") -> str:
         """Text that a start has printed until now."""
         return (self.folder / log).read_text()
 
@@ -172,9 +149,8 @@ class ClusterStudy:
         root = f"results/{self.config['name']}"
         targets = [f"{root}/runs/{name}/run.json" for name in study.runs]
         if self.site.get("bundle"):
-            targets += [
-                f"{root}/{study.answers_folder}/{name}/{data}.parquet" for name in study.runs for data in study.datasets
-            ]
+            answers = [f"{name}/{data}.parquet" for name in study.runs for data in study.datasets]
+            targets += [f"{root}/{study.answers_folder}/{file}" for file in answers]
         return targets
 
     def hold_evaluations(self) -> None:

@@ -13,12 +13,6 @@ from .studies import ClusterStudy, put_before
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
-#: `squeue` that takes as long as that of a busy controller while there is a file `busy`.
-BUSY = """#!/bin/sh
-if [ -e {folder}/busy ]; then touch {folder}/asked; sleep 5; fi
-exec {program} "$@"
-"""
-
 #: `squeue` that lists cancelled jobs as if a process that does not end kept them, while there is a file `stuck`.
 STUCK = """#!/bin/sh
 if [ -e {folder}/stuck ]; then {program} "$@" | sed s/CANCELLED/COMPLETING/; else exec {program} "$@"; fi
@@ -43,17 +37,11 @@ exec {program} "$@"
 """
 
 
-def answers_of(study: ClusterStudy) -> list[str]:
-    """The answers of all runs, as targets."""
+def test_an_evaluation_of_a_run_that_is_about_to_be_trained_again_is_refused(study: ClusterStudy, cluster: Cluster):
+    study.hold_evaluations()
     study.site["bundle"] = "run"
     targets = study.targets()
     study.site["bundle"] = None
-    return targets
-
-
-def test_an_evaluation_of_a_run_that_is_about_to_be_trained_again_is_refused(study: ClusterStudy, cluster: Cluster):
-    study.hold_evaluations()
-    targets = answers_of(study)
     start = study.start(*targets)
     wait_until("both evaluations", lambda: len(cluster.live(f"{study.prefix}.evaluate.")) == 2, 200)
     os.killpg(start.pid, signal.SIGKILL)
@@ -63,27 +51,13 @@ def test_an_evaluation_of_a_run_that_is_about_to_be_trained_again_is_refused(stu
     number = next(job.id for job in cluster.jobs() if f"{study.prefix}.evaluate.one" in job.name)
     status, told = study.run(*targets)
     assert status == 1
-    line = f"error: Slurm job {number} of an earlier start still works on evaluate one-"
-    assert line in told
+    assert f"error: Slurm job {number} of an earlier start still works on evaluate one-" in told
     assert f"with files that this start makes again (train one-{run.parent.name[4:]}/seed0)" in told
     cluster.run("scancel", number)
     study.release()
     status, told = study.run(*targets, log="again.log")
     assert status == 0, told
     assert told.count("submitted as") == 2, "the training of one run, and its evaluation"
-
-
-def test_ctrl_c_while_slurm_is_asked_for_its_jobs(study: ClusterStudy, cluster: Cluster):
-    put_before(study, "squeue", BUSY)
-    study.slow(8)  # the runs take longer than the test waits for their end
-    start = study.start(*study.targets())
-    study.wait_for_step("one", 1)
-    study.wait_for_step("two", 1)
-    (study.folder / "bin" / "busy").touch()
-    wait_until("a question", lambda: (study.folder / "bin" / "asked").exists())
-    start.send_signal(signal.SIGINT)
-    assert start.wait(120) != 0
-    wait_until("no job of it lives", lambda: not cluster.live(study.prefix))
 
 
 def test_a_job_that_does_not_end_holds_up_its_own_run_alone(study: ClusterStudy, undisturbed: ClusterStudy):
@@ -97,11 +71,11 @@ def test_a_job_that_does_not_end_holds_up_its_own_run_alone(study: ClusterStudy,
     study.slow(0)
     again = study.start(*study.targets(), log="again.log")
     wait_until("the other run", lambda: "two" in study.records(), 120)
-    told = study.told("again.log")
+    told = study.said("again.log")
     assert "Slurm jobs of an earlier start are still ending, and their work waits for it: " in told
     assert told.count("submitted as") == 1
     (study.folder / "bin" / "stuck").unlink()
-    assert again.wait(200) == 0, study.told("again.log")
+    assert again.wait(200) == 0, study.said("again.log")
     assert study.digests() == undisturbed.digests()
 
 
@@ -111,26 +85,3 @@ def test_a_job_that_slurm_took_late_is_taken_over_after_a_limit(study: ClusterSt
     assert status == 0, told
     assert "Socket timed out" in told
     assert [name.partition("-")[0] for name in study.slurm_jobs()] == ["train.one"], "one Slurm job"
-
-
-def test_a_training_that_is_done_stays_where_its_slurm_job_fails_afterwards(study: ClusterStudy, cluster: Cluster):
-    """The evaluation in the same Slurm job is cancelled, and this start does not want the evaluation."""
-    runs = study.targets()
-    study.site["bundle"] = "run"
-    study.hold_evaluations()
-    start = study.start(*study.targets())
-    wait_until("both trained", lambda: study.records().keys() == {"one", "two"}, 200)
-    wait_until("both known", lambda: study.told().count("is the work of Slurm job") == 2)
-    os.killpg(start.pid, signal.SIGKILL)
-    start.wait()
-    before = {path: path.read_bytes() for path in study.results.glob("runs/*/*/run.json")}
-    for path in before:
-        path.unlink()  # as if this start had not seen them yet
-    again = study.start(*runs, log="again.log")
-    wait_until("both", lambda: study.told("again.log").count("is the work of Slurm job") == 2, 120)
-    for path, content in before.items():
-        path.write_bytes(content)
-    for job in [job.id for job in cluster.jobs() if study.prefix in job.name]:
-        cluster.run("scancel", job)
-    assert again.wait(120) == 0, study.told("again.log")
-    assert {path: path.read_bytes() for path in before} == before

@@ -5,30 +5,21 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from reward_ablation.report.cost.accounting import allocations
-from workflow.edits import copy_of_the_code
 
 from .cluster import Cluster, missing_programs, wait_until
-from .studies import ClusterStudy, put_before
+from .studies import ClusterStudy
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.long,
     pytest.mark.skipif(bool(missing_programs(accounting=True)), reason="needs slurmdbd and mariadb-server-core"),
 ]
-
-
-#: In the place of `sbatch`: notes each submission.
-COUNTED = """#!/bin/sh
-case "$*" in *--test-only*) ;; *) echo submission >> {folder}/submissions ;; esac
-exec {program} "$@"
-"""
 
 
 @pytest.fixture(scope="module")
@@ -68,76 +59,37 @@ def test_a_job_that_is_no_size_for_its_qos_is_refused_and_not_waited_for(
     assert not limited.jobs()
 
 
-def test_snakemake_killed_at_the_limit_and_started_again(twelve: ClusterStudy, undisturbed: ClusterStudy):
+def test_snakemake_killed_at_the_limit_and_started_again(
+    twelve: ClusterStudy, undisturbed: ClusterStudy, monkeypatch: pytest.MonkeyPatch
+):
     waiting = "Slurm takes no more jobs now (AssocMaxSubmitJobLimit): 3 jobs are in, 9 to go; they are submitted as"
     twelve.slow(2)
     start = twelve.start(*twelve.targets())
-    wait_until("the limit", lambda: waiting in twelve.told(), 120)
+    wait_until("the limit", lambda: waiting in twelve.said(), 120)
     jobs = {job.id for job in twelve.cluster.jobs()}
     assert len(jobs) == 3
     os.killpg(start.pid, signal.SIGKILL)
     start.wait()
 
     again = twelve.start(*twelve.targets(), log="again.log")
-    wait_until("the limit, once more", lambda: waiting in twelve.told("again.log"), 120)
-    assert twelve.told("again.log").count("is the work of Slurm job") == 3
+    wait_until("the limit, once more", lambda: waiting in twelve.said("again.log"), 120)
+    assert twelve.said("again.log").count("is the work of Slurm job") == 3
     twelve.slow(0)
-    assert again.wait(400) == 0, twelve.told("again.log")
+    assert again.wait(400) == 0, twelve.said("again.log")
 
-    told = twelve.told("again.log")
+    told = twelve.said("again.log")
     assert told.count("submitted as Slurm job") == 9
     assert told.count("Slurm takes no more jobs now") == 1, "and again after minutes only"
     assert told.count("Slurm has taken all jobs that waited") == 1
-    names = {job.name: job.id for job in twelve.cluster.jobs()}
-    assert len(names) == len(twelve.cluster.jobs()) == 12, "each once"
-    assert jobs <= set(names.values())
+    seeds = [int(name[-1]) for name in twelve.slurm_jobs()]
+    assert seeds == sorted(seeds), "the first seed of all arms first"
+    numbers = {job.name: job.id for job in twelve.cluster.jobs()}
+    assert len(numbers) == len(seeds) == 12, "each once"
+    assert jobs <= set(numbers.values())
+    monkeypatch.setenv("SLURM_CONF", twelve.cluster.environment["SLURM_CONF"])
+    wait_until("the accounting", lambda: len(allocations(list(numbers.values()))) == 12)
+    assert all(each.start > 0 for each in allocations(list(numbers.values()))), "in seconds since 1970"
     records = [json.loads(path.read_text()) for path in twelve.results.glob("runs/*/*/run.json")]
     assert [len(record["attempts"]) for record in records] == [1] * 12
     made = twelve.digests()
     assert {path: made.get(path) for path in undisturbed.digests()} == undisturbed.digests()
-
-
-#: In the place of training/__main__.py: what Snakemake waits for, and nothing else.
-TRAINER = """
-import sys
-from pathlib import Path
-
-folder = Path(sys.argv[sys.argv.index("--run-dir") + 1])
-(folder / "run.json").write_text("{}")
-"""
-
-
-def test_jobs_are_fed_in_by_priority_as_others_end(
-    undisturbed: ClusterStudy, limited: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """Eight jobs that do nothing, three at a time, one submission for each but for those that meet the limit."""
-    study = undisturbed.beside(tmp_path / "study", limited, seeds=[0, 1, 2, 3])
-    study.site["account"] = "lab"
-    code = copy_of_the_code(tmp_path / "code")
-    (code / "workflow" / "reward_ablation" / "training" / "__main__.py").write_text(TRAINER)
-    study.environment["PYTHONPATH"] = str(code / "workflow")
-    put_before(study, "sbatch", COUNTED)
-    blockers = [limited.submit("sleep 1000", "--account=lab") for _ in range(3)]
-    command = study.command(*study.targets(), "--slurm-study-poll", "2")
-    command[command.index("--snakefile") + 1] = str(code / "Snakefile")
-    with (study.folder / "start.log").open("w") as log:
-        start = subprocess.Popen(command, cwd=study.folder, env=study.environment, stdout=log, stderr=log)
-    study.started.append(start)
-    try:
-        wait_until("the limit", lambda: "0 jobs are in, 8 to go; they are" in study.told(), 120)
-        tried = len((study.folder / "bin" / "submissions").read_text().split())
-        assert tried == 1, "the next job waits, too"
-        limited.run("scancel", *blockers)
-        assert start.wait(300) == 0, study.told()
-    finally:
-        study.end()
-    names = study.slurm_jobs()
-    assert len(names) == 8
-    seeds = [int(name[-1]) for name in names]
-    assert seeds == sorted(seeds), "the first seed of all arms first"
-    assert len((study.folder / "bin" / "submissions").read_text().split()) < 30
-    assert "Slurm has taken all jobs that waited" in study.told()
-    monkeypatch.setenv("SLURM_CONF", limited.environment["SLURM_CONF"])
-    ids = [job.id for job in limited.jobs() if study.prefix in job.name]
-    wait_until("the accounting", lambda: len(allocations(ids)) == 8)
-    assert all(each.start > 0 for each in allocations(ids)), "in seconds since 1970"

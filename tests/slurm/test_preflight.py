@@ -11,7 +11,7 @@ import pytest
 from reward_ablation.cluster.preflight import refusal
 from reward_ablation.cluster.request import request_of
 from reward_ablation.cluster.site import Site
-from reward_ablation.cluster.slurm import partitions
+from reward_ablation.cluster.slurm import Node, partitions
 
 from .cluster import Cluster, wait_until
 from .studies import SITE, ClusterStudy
@@ -30,28 +30,15 @@ def asked(**resources):
     return request_of([job], Site.model_validate(SITE))
 
 
-@pytest.mark.slow
-def test_a_folder_whose_name_is_a_command_is_no_command(undisturbed: ClusterStudy):
-    assert "$(touch PWNED)" in undisturbed.folder.name
-    assert all((undisturbed.folder / target).is_file() for target in undisturbed.targets())
-    assert not list(undisturbed.folder.parent.rglob("PWNED"))
-
-
 def test_partitions_and_nodes_as_slurm_tells_them(there):
     assert set(there) == {"gpu", "short", "cpu", "high", "low_cancel"}
     assert there["gpu"].default
-    assert there["gpu"].max_minutes == 1440
-    assert there["short"].max_minutes == 5
-    assert [node.name for node in there["gpu"].nodes] == ["n1", "n2"]
-    assert there["gpu"].nodes[0].gpus == {"h200": 2}
-    assert there["gpu"].nodes[0].cpus == 8
-    assert there["gpu"].nodes[0].mem_mb == 16000
+    assert (there["gpu"].max_minutes, there["short"].max_minutes) == (1440, 5)
+    assert there["gpu"].nodes == [Node(name, 8, 16000, {"h200": 2}) for name in ("n1", "n2")]
 
 
 @pytest.mark.parametrize("gpus_by", ["gpus", "gres"])
-@pytest.mark.parametrize(
-    "resources", [{}, {"gpu": 2}, {"gpu": 2, "gpu_model": "h200"}, {"gpu": 4, "nodes": 2}, {"nodes": 2}]
-)
+@pytest.mark.parametrize("resources", [{}, {"gpu": 2, "gpu_model": "h200"}, {"gpu": 4, "nodes": 2}])
 def test_slurm_takes_what_fits(there, gpus_by, resources):
     assert refusal(asked(**resources), gpus_by, there) is None
 
@@ -81,72 +68,50 @@ def test_slurm_knows_the_options_that_are_taken(there, options):
             "train: asks for 33.3333 hours; partition gpu gives a job at most 24 hours (training that ",
         ),
         ({"gpu": 3}, "at most 8 CPUs, 16000 MB of memory, 2 GPUs of type h200"),
-        ({"gpu": 1, "gpu_model": "h100"}, "Requested node configuration is not available"),
-        ({"mem_mb": 17000}, "at most 8 CPUs, 16000 MB of memory"),
         ({"nodes": 3}, "on 2 nodes"),
         ({"constraint": "infiniband"}, "Slurm refuses such a job: sbatch: allocation failure: Invalid feature"),
-        ({"slurm_extra": "--mail-type=NONSENSE"}, "--mail-type"),
     ],
 )
 def test_what_does_not_fit_is_told(there, resources, told):
     assert told in (refusal(asked(**resources), "gpus", there) or "")
 
 
-@pytest.mark.slow
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("site", "told"),
-    [
-        ({"partition": "gpuu"}, "site.yaml: train: Slurm refuses such a job: sbatch: invalid partition"),
-        ({"trian": {}}, "unknown key 'trian'; did you mean train?"),
-    ],
-)
-def test_a_start_that_cannot_go_well_submits_nothing(study: ClusterStudy, cluster: Cluster, site, told):
-    study.site |= site
-    before = {job.id for job in cluster.jobs()}
-    status, said = study.train()
+def refused(study: ClusterStudy, *arguments: str) -> str:
+    """What a start prints that ends with an error before it submits anything."""
+    before = {job.id for job in study.cluster.jobs()}
+    status, said = study.run(*study.targets(), *arguments)
     assert status == 1
-    assert said.strip().splitlines()[-1].startswith("error: ")
-    assert told in said
     assert "Traceback" not in said
-    assert {job.id for job in cluster.jobs()} == before
+    assert {job.id for job in study.cluster.jobs()} == before
+    return said
 
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_variables_that_do_nothing_here_are_told(study: ClusterStudy):
-    """The parent plugin would read the file of the second."""
-    study.environment |= {"SBATCH_ARRAY_INX": "1-2", "SNAKEMAKE_SLURM_PARTITIONS": "nowhere.yaml"}
+def test_a_start_that_cannot_go_well_submits_nothing(study: ClusterStudy):
+    study.environment |= {"SBATCH_ARRAY_INX": "1-2"}
     study.site["partition"] = "gpuu"
-    status, said = study.train()
-    assert status == 1
-    assert "warning: SBATCH_ARRAY_INX, SNAKEMAKE_SLURM_PARTITIONS: has no effect; the site file says" in said
-    assert "invalid partition specified: gpuu" in said.strip().splitlines()[-1]
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_without_slurm_the_profile_says_so(study: ClusterStudy):
+    said = refused(study)
+    assert said.strip().splitlines()[-1].startswith("error: ")
+    assert "warning: SBATCH_ARRAY_INX: has no effect; the site file says" in said
+    assert "site.yaml: train: Slurm refuses such a job: sbatch: invalid partition specified: gpuu" in said
+    said = refused(study, "--groups", "train=g", "--group-components", "g=2")
+    assert "`bundle` in the site file says which jobs share a Slurm job" in said
     study.environment["SLURM_CONF"] = str(study.folder / "nowhere.conf")
     status, said = study.train()
     assert status == 1
     assert [line for line in said.splitlines() if line.startswith("error: sinfo: ")]
-    assert "Traceback" not in said
 
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_no_room_for_the_checkpoints(study: ClusterStudy, cluster: Cluster):
+def test_no_room_for_the_checkpoints(study: ClusterStudy):
     """A model that says to be large: its record is what the estimate goes by."""
     record = next(study.results.glob("models/*/model.json"))
     written = json.loads(record.read_text())
     free = shutil.disk_usage(study.results).free
     record.write_text(json.dumps(written | {"parameters": free // 60}))
-    before = {job.id for job in cluster.jobs()}
-    status, said = study.train()
-    assert status == 1
-    assert "make room, lower save_total_limit, or train fewer at once" in said
-    assert {job.id for job in cluster.jobs()} == before
+    assert "make room, lower save_total_limit, or train fewer at once" in refused(study)
     status, said = study.run(*study.targets(), "--jobs", "1")
     assert status == 0, said
 

@@ -31,18 +31,13 @@ exec {program} "$@"
 """
 
 
-def training_jobs(study: ClusterStudy, cluster: Cluster) -> list[str]:
-    """Numbers of all training jobs of a study, ended ones too."""
-    return [job.id for job in cluster.jobs() if study.prefix in job.name and ".train." in job.name]
-
-
 def test_answers_that_are_lost_or_have_a_banner(study: ClusterStudy, undisturbed: ClusterStudy, cluster: Cluster):
     put_before(study, "sbatch", UNCONFIRMED)
     cluster.submit("sleep 60", b"--job-name=M\xfcller".decode(errors="surrogateescape"))
     status, told = study.train()
     assert status == 0, told
     assert study.digests() == undisturbed.digests()
-    assert len(training_jobs(study, cluster)) == 2
+    assert len(study.slurm_jobs()) == 2
     assert "Socket timed out" in told
 
 
@@ -55,21 +50,10 @@ def test_ctrl_c_while_jobs_are_being_submitted(study: ClusterStudy, cluster: Clu
     wait_until("no job of it lives", lambda: not cluster.live(study.prefix))
 
 
-def test_groups_are_refused(study: ClusterStudy, cluster: Cluster):
-    before = {job.id for job in cluster.jobs()}
-    status, told = study.run(*study.targets(), "--groups", "train=g", "--group-components", "g=2")
-    assert status == 1
-    assert "`bundle` in the site file says which jobs share a Slurm job" in told
-    assert {job.id for job in cluster.jobs()} == before
-
-
 def test_what_ended_while_nobody_looked_is_not_made_again(study: ClusterStudy, cluster: Cluster):
     """Snakemake is stopped while its jobs end, and Slurm forgets them in the meantime."""
-    study.slow(1)
-    start = study.start(*study.targets(), "--slurm-study-patience", "2")
-    study.wait_for_step("one", 2)
-    study.wait_for_step("two", 2)
-    jobs = training_jobs(study, cluster)
+    start = study.start_training(2, "--slurm-study-patience", "2")
+    jobs = [study.job_of("one"), study.job_of("two")]
     start.send_signal(signal.SIGSTOP)
     study.slow(0)
     wait_until("both ended", lambda: all(cluster.state(job) == "COMPLETED" for job in jobs), 120)
@@ -78,6 +62,6 @@ def test_what_ended_while_nobody_looked_is_not_made_again(study: ClusterStudy, c
         state.unlink()
     cluster.start_controller()
     start.send_signal(signal.SIGCONT)
-    assert start.wait(120) == 0, study.told()
-    assert study.told().count("submitted as") == 2
+    assert start.wait(120) == 0, study.said()
+    assert study.said().count("submitted as") == 2
     assert [len(record["attempts"]) for record in study.records().values()] == [1, 1]

@@ -1,13 +1,12 @@
 """The component judge against vLLM's own server on a CPU, whose guided decoding keeps a tiny model to the schema."""
 
+import contextlib
 import os
 import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
-from pathlib import Path
 
 import pytest
 
@@ -41,22 +40,15 @@ def server(vllm_model, tmp_path_factory):
     log = folder / "log"
     with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output, env=variables) as process:
         try:
-            _wait_for(f"http://127.0.0.1:{port}/health", process, log)
+            for _ in range(300):
+                assert process.poll() is None, log.read_text()[-3000:]
+                with contextlib.suppress(OSError):
+                    urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5)
+                    break
+                time.sleep(1)
             yield f"http://127.0.0.1:{port}/v1"
         finally:
             process.terminate()
-
-
-def _wait_for(url: str, process: subprocess.Popen, log: Path) -> None:
-    for _ in range(300):
-        assert process.poll() is None, log.read_text()[-3000:]
-        try:
-            urllib.request.urlopen(url, timeout=5)
-        except (urllib.error.URLError, OSError):
-            time.sleep(1)
-        else:
-            return
-    pytest.fail(f"the server did not start: {log.read_text()[-3000:]}")
 
 
 @pytest.fixture
@@ -72,17 +64,12 @@ def judge(server, tmp_path):
     return judge
 
 
-def test_a_model_that_knows_no_json_gives_scores_in_the_range(judge):
+def test_a_model_that_knows_no_json_gives_scores_in_the_range_and_none_to_a_prompt_that_is_too_long(judge):
     completions = [f"Tom has {number} apples and eats 2. There are {number - 2} left." for number in range(2, 18)]
-    scores = judge(completions)
+    first, *scores = judge(["apples " * 400, *completions])
+    assert first is None
     assert [type(score) for score in scores] == [float] * 16
     assert all(0 <= score <= 1 for score in scores)
-
-
-def test_a_prompt_that_is_too_long_is_none_and_the_others_are_scored(judge):
-    scores = judge(["apples " * 400, "Tom has 9 apples.", "There are 4 left.", "12 apples", "Tom eats 3."])
-    assert scores[0] is None
-    assert None not in scores[1:]
 
 
 def test_what_the_server_refuses_is_told_in_one_line(judge):

@@ -72,13 +72,8 @@ def colocated(command, tmp_path_factory) -> Path:
     return run_of(command(COLOCATE, folder), folder)
 
 
-def family(process: subprocess.Popen) -> list[psutil.Process]:
-    """All descendants of the command's process."""
-    return psutil.Process(process.pid).children(recursive=True)
-
-
 def servers(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Descendants that are vLLM's server."""
+    """Processes that are vLLM's server."""
     found = []
     for process in processes:
         with suppress(psutil.NoSuchProcess):
@@ -147,13 +142,6 @@ def test_a_run_is_repeated_to_the_byte_and_goes_on_after_a_kill(command, colocat
 
 
 @pytest.mark.long
-def test_two_colocated_engines_are_as_one(train, colocated):
-    in_two = train("in_two", **COLOCATE, **IN_TWO)
-    assert_synchronised(in_two)
-    assert_same(colocated, in_two)
-
-
-@pytest.mark.long
 def test_slices_of_weights_reach_the_engine_whole(train, colocated):
     run = train("run", **COLOCATE, **IN_TWO, strategy="zero3")
     assert_synchronised(run)
@@ -161,28 +149,12 @@ def test_slices_of_weights_reach_the_engine_whole(train, colocated):
 
 
 @pytest.mark.long
-def test_adapters_reach_the_engine_and_leave_their_base_alone(train):
-    assert_synchronised(train("run", **COLOCATE, lora={"r": 4, "target_modules": "all-linear"}))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("gram", ["averaged", "same_step"])
-def test_a_method_of_combination_goes_by_what_the_engine_sampled(train, gram):
-    run = train("run", **COLOCATE, combine={"method": "upgrad", "parameters": {}, "gram": gram})
+def test_adapters_reach_the_engine_and_a_method_goes_by_what_the_engine_sampled(train):
+    combine = {"method": "upgrad", "parameters": {}, "gram": "same_step"}
+    run = train("run", **COLOCATE, combine=combine, lora={"r": 4, "target_modules": "all-linear"})
     assert_synchronised(run)
     weights = pd.read_parquet(run / "weights.parquet")
     assert weights.groupby("component")["weight"].nunique().max() > 1
-    known = weights.dropna(subset="gram_step")
-    assert len(known)
-    assert (known["gram_step"] == known["step"] - (gram == "averaged")).all()
-
-
-@pytest.mark.long
-def test_older_rollouts_and_a_kl_term(train):
-    run = train("run", **COLOCATE, training={"beta": 0.1, "num_iterations": 2})
-    assert len(pd.read_parquet(run / "metrics.parquet")) == STEPS
-    for step in range(1, STEPS + 1):
-        assert_shares_are_the_training_gradient(run, step)
 
 
 @pytest.mark.long
@@ -198,11 +170,8 @@ def test_weights_that_do_not_arrive_end_the_run(command, tmp_path):
     training = {"learning_rate": 1e-2}
     with started(command({**COLOCATE, "training": training}, run), log, environment(**{DROP_WEIGHTS: "1"})) as process:
         assert process.wait() == 1, log.read_text()
-    errors = [line for line in log.read_text().splitlines() if line.startswith("error: ")]
-    assert len(errors) == 1
-    assert errors[0].startswith(
-        "error: launch.vllm: for 3 generations in a row, up to step 4, vLLM's log-probabilities "
-    )
+    [error] = [line for line in log.read_text().splitlines() if line.startswith("error: ")]
+    assert error.startswith("error: launch.vllm: for 3 generations in a row, up to step 4, vLLM's log-probabilities ")
     assert not (run / "run.json").exists()
 
 
@@ -211,7 +180,7 @@ def test_a_server_that_is_killed_ends_the_run_which_goes_on_and_is_as_a_colocate
     run, log = tmp_path / "run" / "seed0", tmp_path / "log"
     with started(command(SERVER, run), log, environment()) as process:
         wait_for(f"step 3/{STEPS}", log, process)
-        everything = family(process)
+        everything = psutil.Process(process.pid).children(recursive=True)
         for server in servers(everything):
             server.kill()
         assert process.wait(60) == GOES_ON, log.read_text()
@@ -228,9 +197,9 @@ def assert_nobody_else_is_let_in(server: psutil.Process) -> None:
     command = server.cmdline()
     address = f"http://127.0.0.1:{command[command.index('--port') + 1]}"
     assert requests.get(f"{address}/health").status_code == 200
-    for path in ("v1/models", "server_info", "get_world_size", "metrics", "openapi.json"):
+    for path in ("v1/models", "server_info", "metrics", "openapi.json"):
         assert requests.get(f"{address}/{path}").status_code == 401, path
-    for path in ("inference/v1/generate", "update_weights", "start_weight_update", "collective_rpc", "pause", "sleep"):
+    for path in ("inference/v1/generate", "update_weights", "collective_rpc", "sleep"):
         assert requests.post(f"{address}/{path}", json={}).status_code == 401, path
     key = server.environ()[KEY]
     assert key not in " ".join(command)
@@ -244,8 +213,7 @@ def test_the_server_is_gone_when_its_run_is(command, tmp_path, number):
     run, log = tmp_path / "run" / "seed0", tmp_path / "log"
     with started(command(SERVER, run), log, environment()) as process:
         wait_for(f"step 1/{STEPS}", log, process)
-        everything = family(process)
-        assert servers(everything)
+        everything = psutil.Process(process.pid).children(recursive=True)
         assert_nobody_else_is_let_in(servers(everything)[0])
         process.send_signal(number)
         process.wait(120)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -29,8 +29,9 @@ class Browser:
     """Chromium with one page, from `with` to its end."""
 
     def __enter__(self) -> Browser:
-        command = ["chromedriver", "--port=0"]
-        self.driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.driver = subprocess.Popen(
+            ["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
         said = iter(self.driver.stdout.readline, "")
         port = next(found[1] for line in said if (found := re.search(r"started successfully on port (\d+)", line)))
         self.session = f"http://127.0.0.1:{port}/session"
@@ -62,13 +63,18 @@ class Browser:
         """What a script in the page returns; its arguments are `arguments`."""
         return self._ask("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
+    def wait_for(self, expression: str) -> Any:
+        """Wait until an expression has a value in the page, and return the value."""
+        end = time.monotonic() + 60
+        while not (found := self.run(f"return {expression}")):
+            assert time.monotonic() < end, f"{expression}: {self.console()}"
+            time.sleep(0.1)
+        return found
+
     def console(self) -> list[str]:
         """Errors that the page and the browser have written to the console since the last question."""
-        return [
-            entry["message"]
-            for entry in self._ask("POST", "/se/log", {"type": "browser"})
-            if entry["level"] == "SEVERE"
-        ]
+        entries = self._ask("POST", "/se/log", {"type": "browser"})
+        return [entry["message"] for entry in entries if entry["level"] == "SEVERE"]
 
     def show_as(self, width: int, height: int = 1000, scheme: str = "light") -> None:
         """Give the page a size in pixels, and the reader a preference for light or dark pages."""
@@ -76,10 +82,6 @@ class Browser:
         prefers = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
         for command, values in (("setDeviceMetricsOverride", size), ("setEmulatedMedia", prefers)):
             self._ask("POST", "/goog/cdp/execute", {"cmd": f"Emulation.{command}", "params": values})
-
-    def screenshot(self, path: Path) -> None:
-        """Write what the window shows as PNG."""
-        path.write_bytes(base64.b64decode(self._ask("GET", "/screenshot")))
 
     def _ask(self, method: str, command: str, body: dict[str, Any] | None = None) -> Any:
         data = None if body is None else json.dumps(body).encode()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -19,7 +22,7 @@ from reward_ablation.system.locks import wait_for
 
 from .browser import Browser, missing_programs
 from .forks import BLANK
-from .starting import command_line, snakemake
+from .starting import COMMAND_LINE, forking_python, run
 
 ROOT = Path(__file__).parents[2]
 
@@ -65,38 +68,132 @@ FOLDER = 'it\'s a "folder" $(touch PWNED) `touch PWNED` {run} <results> 100%j ; 
 
 
 class Study:
-    """A folder with a config, and Snakemake started in it."""
+    """A folder with a config, and Snakemake started in it, with the Snakefile and the library in `code`."""
 
-    def __init__(self, folder: Path, config: dict):
+    environment: Mapping[str, str] = os.environ
+
+    def __init__(self, folder: Path, config: dict, code: Path = ROOT):
         self.folder = folder
+        self.code = code
         self.config = copy.deepcopy(config)
         self.results = folder / "results" / config["name"]
 
-    def snakemake(self, *arguments: str, config: str = "config.yaml") -> subprocess.CompletedProcess:
+    def copied(self, place: Path) -> Study:
+        """A copy of the folder, file times and Snakemake's records included."""
+        shutil.copytree(self.folder, place)
+        return type(self)(place, self.config, self.code)
+
+    def arguments(self, *arguments: str) -> list[str]:
+        """Arguments of Snakemake; the config is written."""
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "config.yaml").write_text(yaml.safe_dump(self.config, sort_keys=False))
-        options = ["--snakefile", str(ROOT / "Snakefile"), "--directory", str(self.folder), "--cores", "2"]
-        options += ["--configfile", config, *arguments]
-        return snakemake(options, self.folder, ROOT / "workflow", os.environ)
+        place = ["--snakefile", str(self.code / "Snakefile"), "--directory", str(self.folder)]
+        return ["--cores", "2", *arguments, *place, "--configfile", "config.yaml"]
+
+    def snakemake(self, *arguments: str) -> subprocess.CompletedProcess:
+        return run(["snakemake", *self.arguments(*arguments)], self.folder, self.code / "workflow", self.environment)
+
+    def make(self, *arguments: str) -> str:
+        """What a start prints that ends well."""
+        return printed(self.snakemake(*arguments))
 
     def command(self, name: str, *options: str) -> subprocess.CompletedProcess:
         """What `reward-ablation NAME config.yaml OPTIONS` does in the folder."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / "config.yaml").write_text(yaml.safe_dump(self.config, sort_keys=False))
-        return command_line(self.folder, ROOT / "workflow", os.environ, name, "config.yaml", *options)
+        self.arguments()
+        words = [COMMAND_LINE, name, "config.yaml", *options]
+        return run(words, self.folder, self.code / "workflow", self.environment)
 
-    def planned(self, *targets: str) -> dict[str, int]:
-        """Jobs of a dry run, by rule."""
-        result = self.snakemake("--dry-run", "--", *targets)
-        assert result.returncode == 0, result.stdout + result.stderr
-        return jobs_of(result.stdout + result.stderr)
+    def told(self, name: str, *options: str) -> str:
+        """What a command prints that ends well."""
+        result = self.command(name, *options)
+        printed(result)
+        return result.stdout
+
+    def plan(self) -> str:
+        return self.told("plan", "--quick")
+
+    @contextmanager
+    def running(self, *words: str) -> Iterator[subprocess.Popen]:
+        """`python -m WORDS` while it runs, its output in `log`; killed at the end, with its jobs, as by a power cut."""
+        self.log = self.folder / "log"
+        with self.log.open("w") as log:
+            process = subprocess.Popen(
+                [forking_python(), "-m", *words],
+                cwd=self.folder,
+                env={**self.environment, "PYTHONPATH": str(self.code / "workflow")},
+                start_new_session=True,
+                stdout=log,
+                stderr=log,
+            )
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def planned(self, *arguments: str) -> dict[str, int]:
+        """Jobs of a dry run, by rule; the target `all` is none."""
+        return jobs_of(self.make("--dry-run", *arguments))
+
+    def set(self, path: str, value: object) -> None:
+        """Set a key of the config; `None` takes it out."""
+        *parents, last = path.split(".")
+        section = self.config
+        for key in parents:
+            section = section[key]
+        section[last] = value
+        if value is None:
+            del section[last]
+
+    def replace(self, file: str, old: str, new: str) -> None:
+        """Edit a file of the study or of the code, at the first place."""
+        path = next(place / file for place in (self.folder, self.code) if (place / file).is_file())
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new, 1))
+
+    def models(self) -> dict[str, tuple[int, int]]:
+        """The identity of each run's model file. Another training makes another file, even with the same bytes."""
+        files = sorted(self.results.glob("runs/*/*/model/model.safetensors"))
+        states = {str(file.parents[1].relative_to(self.results / "runs")): file.stat() for file in files}
+        return {name: (state.st_ino, state.st_mtime_ns) for name, state in states.items()}
+
+    def described(self) -> dict:
+        """What study.json says."""
+        return json.loads((self.results / "study.json").read_text())
 
 
-def jobs_of(printed: str) -> dict[str, int]:
-    """Jobs by rule, of what Snakemake prints before it starts them and in a dry run."""
-    table = re.search(r"^job +count\n[- ]+\n(.*?)\n\n", printed, re.DOTALL | re.MULTILINE)
+def config(path: str, value: object) -> Callable[[Study], None]:
+    """An edit of the config, for tables of edits."""
+    return lambda study: study.set(path, value)
+
+
+def text(file: str, old: str, new: str) -> Callable[[Study], None]:
+    """An edit of a file, for tables of edits."""
+    return lambda study: study.replace(file, old, new)
+
+
+def printed(result: subprocess.CompletedProcess) -> str:
+    """All that a process has printed, which must have ended well."""
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout + result.stderr
+
+
+def refusal(result: subprocess.CompletedProcess) -> str:
+    """The one line of error of a start or a command that is refused."""
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert "Traceback" not in result.stderr
+    # Errors of jobs are told once more when the start ends, with the log.
+    [line] = [line for line in result.stderr.splitlines() if line.startswith("error: ") and "; log: " not in line]
+    return line
+
+
+def jobs_of(words: str) -> dict[str, int]:
+    """Jobs by rule, of what Snakemake prints before it starts them and in a dry run; the target `all` is none."""
+    table = re.search(r"^job +count\n[- ]+\n(.*?)\n\n", words, re.DOTALL | re.MULTILINE)
     rows = [row.split() for row in table[1].splitlines()] if table else []
-    return {rule: int(count) for rule, count in rows}
+    return {rule: int(count) for rule, count in rows if rule not in ("all", "total")}
 
 
 @pytest.fixture
@@ -131,9 +228,7 @@ def finished(tmp_path_factory):
     """The tiny study after a whole run, in a folder whose name would be a command were it not quoted."""
 
     def make(folder: Path) -> None:
-        result = Study(folder, TINY).snakemake()
-        assert result.returncode == 0, result.stdout + result.stderr
-        assert "localrules directive specifies" not in result.stderr
+        assert "localrules directive specifies" not in Study(folder, TINY).make()
 
     return Study(made_once(tmp_path_factory, "finished", make, FOLDER), TINY)
 

@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from .forks import hold
 
+COMMAND_LINE = "reward_ablation.start.command_line"
 FORKS = Path(__file__).with_name("forks.py")
 #: What keeps the server of the forks while this process runs.
 holding: list[Any] = []
@@ -45,23 +46,10 @@ def forking_python() -> str:
     return str(program)
 
 
-def snakemake(
-    arguments: Sequence[str], folder: Path, library: Path, environment: Mapping[str, str]
-) -> subprocess.CompletedProcess[str]:
-    """What `snakemake` with these arguments does in a folder, with the library in the folder `library`."""
-    return _run(["snakemake", *arguments], folder, library, environment)
-
-
-def command_line(
-    folder: Path, library: Path, environment: Mapping[str, str], *words: str
-) -> subprocess.CompletedProcess[str]:
-    """What `reward-ablation WORDS` does in a folder, with the library in the folder `library`."""
-    return _run(["reward_ablation.start.command_line", *words], folder, library, environment)
-
-
-def _run(
+def run(
     words: Sequence[str], folder: Path, library: Path, environment: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
+    """What `python -m WORDS` does in a folder, with the library in the folder `library`."""
     # Images of containers set PYTHONDONTWRITEBYTECODE, by which each process would compile the library.
     kept = {name: value for name, value in environment.items() if name != "PYTHONDONTWRITEBYTECODE"}
     variables = {**kept, "PYTHONPATH": str(library)}

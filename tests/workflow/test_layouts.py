@@ -26,35 +26,18 @@ LAYOUTS = {
         "GPUs: 4, nodes: 1, CPU threads on each: 2",
     ),
 }
+SLURM = ["--profile", str(ROOT / "profiles/slurm"), "--slurm-study-site", str(ROOT / "profiles/slurm/site.yaml")]
 
 
-@pytest.fixture
-def layouts(study):
-    """A study with an arm of each layout."""
+@pytest.mark.parametrize("profile", [["--profile", str(ROOT / "profiles/default")], SLURM], ids=["default", "slurm"])
+def test_each_layout_is_told_what_is_not_in_its_spec_and_shown_with_what_it_asks_for(study, profile):
     study.config["seeds"] = [0]
     colocate = {"mode": "colocate", "gpu_memory_utilization": 0.25, "enable_sleep_mode": True}
     study.config["launch"] = {"gpus": 1, "vllm": colocate}
-    weights = {next(iter(study.config["components"])): 1}
-    arms = {name: {"weights": weights, "launch": launch} for name, (launch, *_) in LAYOUTS.items()}
-    study.config["arms"] = {"design": "list", "arms": arms}
-    return study
-
-
-def test_each_layout_is_told_what_is_not_in_its_spec(layouts):
-    result = layouts.snakemake("--dry-run", "--printshellcmds")
-    said = result.stdout + result.stderr
-    assert result.returncode == 0, said
+    arms = {name: {"weights": {"length": 1}, "launch": launch} for name, (launch, *_) in LAYOUTS.items()}
+    study.config["arms"]["arms"] = arms
+    said = study.make("--dry-run", "--printshellcmds", *profile)
     told = re.findall(r"--run-dir .*?runs/(\w+)-\S+ (--nodes .*?) > ", said)
     assert dict(told) == {name: options for name, (_, options, _) in LAYOUTS.items()}
-
-
-@pytest.mark.parametrize(
-    ("profile", "site"),
-    [("default", []), ("slurm", ["--slurm-study-site", str(ROOT / "profiles" / "slurm" / "site.yaml")])],
-)
-def test_a_dry_run_shows_what_each_layout_asks_for(layouts, profile, site):
-    result = layouts.snakemake("--dry-run", "--profile", str(ROOT / "profiles" / profile), *site)
-    said = result.stdout + result.stderr
-    assert result.returncode == 0, said
     shown = re.findall(r"train (\w+)-\S+; (GPUs: .*)", said)
     assert dict(shown) == {name: asked for name, (*_, asked) in LAYOUTS.items()}

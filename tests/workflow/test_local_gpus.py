@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from stand_in_gpus import Machine
 
+from .conftest import refusal
 from .starting import forking_python
 
 #: Jobs that claim their GPUs as runs do.
@@ -34,11 +34,6 @@ rule job:
     shell:
         "python job.py {output} {config[gpus]} {config[together]}"
 
-rule other:
-    output:
-        "other.txt",
-    shell:
-        "touch {output}"
 """
 #: A file by GPU says that it is in use, and there can be no second; each waits until so many have run together.
 JOB = """
@@ -46,14 +41,14 @@ import os, sys, time
 from pathlib import Path
 from reward_ablation.system.gpus import claim_gpus
 output, gpus, together = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-locks = claim_gpus(gpus, "job") if gpus else []
-names = os.environ["CUDA_VISIBLE_DEVICES"] if gpus else ""
+locks = claim_gpus(gpus, "job")
+names = os.environ["CUDA_VISIBLE_DEVICES"]
 used = Path(os.environ["USED"])
-marks = [used / name for name in names.split(",") if name]
+marks = [used / name for name in names.split(",")]
 for mark in marks:
     os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
 deadline = time.monotonic() + 60
-while gpus and len(list(used.glob("[0-9]*"))) < together and not (used / "together").exists():
+while len(list(used.glob("[0-9]*"))) < together and not (used / "together").exists():
     assert time.monotonic() < deadline, "the others were not started"
     time.sleep(0.05)
 (used / "together").touch()
@@ -76,9 +71,9 @@ def machine(tmp_path):
 def start(machine, tmp_path):
     """Starts Snakemake in a folder of its own: its status, what it printed, and the GPUs of each job."""
 
-    def snakemake(*arguments, gpus=1, together=1, folder="study", **environment):
-        study = tmp_path / folder
-        study.mkdir(exist_ok=True)
+    def snakemake(*arguments, gpus=1, together=1, **environment):
+        study = tmp_path / "study"
+        study.mkdir()
         (study / "Snakefile").write_text(SNAKEFILE)
         (study / "job.py").write_text(JOB)
         environment = machine.environment(USED=str(machine.program.parent), **environment)
@@ -91,64 +86,33 @@ def start(machine, tmp_path):
     return snakemake
 
 
-def test_as_many_jobs_as_gpus_run_together_each_on_its_own(start):
-    status, printed, got = start(together=3)
-    assert status == 0, printed
-    assert len(got) == 4
-    assert set(got) == {"0", "1", "2"}
-    assert "waiting for" not in printed  # none is started before there is a GPU for it
-
-
-def test_two_studies_side_by_side_share_no_gpu(start):
-    with ThreadPoolExecutor() as pool:
-        results = list(pool.map(lambda folder: start(folder=folder), ["one", "other"]))
-    for status, printed, got in results:
-        assert status == 0, printed
-        assert len(got) == 4
-
-
 @pytest.mark.parametrize(
     ("gpus", "arguments", "together", "environment", "may_get"),
     [
+        (1, [], 3, {}, {"0", "1", "2"}),
         (2, [], 2, {}, {"0,1", "0,2", "1,2"}),
         (1, ["--resources", "gpu=2"], 2, {}, {"0", "1", "2"}),
-        (1, ["--resources", "gpu=8"], 3, {}, {"0", "1", "2"}),
         (1, [], 2, {"CUDA_VISIBLE_DEVICES": "0,2"}, {"0", "2"}),
     ],
 )
-def test_fewer_at_a_time(start, gpus, arguments, together, environment, may_get):
+def test_as_many_jobs_run_together_as_there_are_gpus_for_each_on_its_own(
+    start, gpus, arguments, together, environment, may_get
+):
     status, printed, got = start(*arguments, gpus=gpus, together=together, **environment)
     assert status == 0, printed
-    assert "waiting for" not in printed
+    assert len(got) == 4
+    assert "waiting for" not in printed  # none is started before there is a GPU for it
     assert set(got) <= may_get
 
 
-def test_a_dry_run_looks_for_no_gpu(start, machine):
-    status, printed, _ = start("--dry-run")
-    assert status == 0, printed
-    assert machine.calls == 0
-
-
-@pytest.fixture
-def gpu_study(machine, study, monkeypatch):
-    """The tiny study on that machine; each run takes more GPUs than there are."""
+def test_a_study_with_too_few_gpus_ends_before_its_first_job(machine, study, monkeypatch):
     for name, value in machine.environment().items():
         monkeypatch.setenv(name, value)
     for name in set(os.environ) - set(machine.environment()):
         monkeypatch.delenv(name)
     study.config["launch"] = {"gpus": 4}
-    return study
-
-
-def test_a_study_with_too_few_gpus_ends_before_its_first_job(gpu_study, machine):
-    assert gpu_study.planned()["train"] == 4
-    assert machine.calls == 0
-    result = gpu_study.snakemake()
-    assert result.returncode == 1
-    assert "error: launch.gpus: a run takes 4 GPUs and this machine shows 3 GPUs" in result.stderr
-    assert not (gpu_study.results / "models").exists()
-
-
-def test_what_needs_no_gpu_is_made_without_one(gpu_study):
-    result = gpu_study.snakemake("--", "results/tiny/study.json")
-    assert result.returncode == 0, result.stderr
+    assert study.planned()["train"] == 4
+    assert machine.calls == 0, "a dry run looks for no GPU"
+    assert "error: launch.gpus: a run takes 4 GPUs and this machine shows 3 GPUs" in refusal(study.snakemake())
+    assert not (study.results / "models").exists()
+    study.make("results/tiny/study.json")  # needs none

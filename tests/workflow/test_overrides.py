@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 
 import pytest
 
@@ -12,9 +11,8 @@ from reward_ablation.start.overrides import StartConfig
 from reward_ablation.system.errors import StudyError
 from stand_in_gpus import Machine
 
-from .conftest import Study
-from .starting import forking_python
-from .test_config import errors_of
+from .conftest import ROOT, Study, printed, refusal
+from .starting import run
 
 #: A job of it reads the Snakefile again, in an environment that has changed since, as on another node.
 SNAKEFILE = """
@@ -33,7 +31,7 @@ rule all:
         "config.json",
     run:
         with open(output[0], "w") as file:
-            json.dump({"pid": os.getpid(), "config": config, "source": settled.source}, file)
+            json.dump({"pid": os.getpid(), "config": config}, file)
 
 onstart:
     hand_to_jobs(workflow, settled.hand_on(Path("results"), submits=False))
@@ -56,12 +54,11 @@ def test_jobs_have_the_config_of_the_start(tmp_path):
         "REWARD_ABLATION__NAME": "environment",
     }
     given = "it's $(touch PWNED) `touch PWNED`"  # Snakemake's own quotes have a shell run it
-    command = [forking_python(), "-m", "snakemake", "--cores", "1", "--config", "name=given", "seeds=[1,2]"]
-    command.append(f"baseline={given}")
-    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
+    words = ["snakemake", "--cores", "1", "--config", "name=given", "seeds=[1,2]", f"baseline={given}"]
+    result = run(words, tmp_path, ROOT / "workflow", environment)
+    told = printed(result).splitlines()
     written = json.loads((tmp_path / "config.json").read_text())
-    assert f"main {written['pid']}\n" not in result.stdout  # another process wrote it
+    assert f"main {written['pid']}" not in told  # another process wrote it
     assert written["config"] == {
         "training": {"max_steps": 50, "beta": 0.1},
         "seeds": ["1", "2"],  # as Snakemake reads lists on the command line
@@ -71,51 +68,40 @@ def test_jobs_have_the_config_of_the_start(tmp_path):
         "baseline": given,
     }
     assert not (tmp_path / "PWNED").exists()
-    told = result.stdout.splitlines()
     assert told.count("launch.gpus: auto is 1 here: an NVIDIA GPU") == 1
     assert told.count("training.max_steps: 50, by REWARD_ABLATION__TRAINING__MAX_STEPS") == 1
     assert told.count('name: "environment", by REWARD_ABLATION__NAME; --config has another value, which wins') == 1
 
 
-def test_a_study_is_planned_by_the_environment(study: Study, monkeypatch):
+def test_a_study_is_planned_by_the_environment_and_a_secret_is_not_told(study: Study, monkeypatch):
     monkeypatch.setenv("REWARD_ABLATION__SEEDS", "[0, 1, 2]")
     assert study.planned()["train"] == 6
-    given = study.snakemake("--dry-run", "--config", "seeds=[0]", "--")  # Snakemake reads a list of texts
-    assert given.returncode == 0, given.stderr
-    assert re.search(r"^train +2$", given.stdout, re.MULTILINE)
-
-
-def test_an_unknown_key_names_its_variable(study: Study, monkeypatch):
-    monkeypatch.setenv("REWARD_ABLATION__TRANING__MAX_STEPS", "3")
-    result = study.snakemake("--dry-run")
-    assert result.returncode != 0
-    assert len(errors_of(result)) == 1
-    assert "REWARD_ABLATION__TRANING__MAX_STEPS: config: unknown key 'traning'; did you mean training?" in result.stderr
-
-
-def test_auto_is_refused_where_jobs_are_submitted(tmp_path):
-    with pytest.raises(StudyError, match=r"launch.gpus: auto means this machine's GPUs, .* write how many"):
-        StartConfig({}, "config.yaml", auto=True).hand_on(tmp_path, submits=True)
-    StartConfig({}, "config.yaml", auto=False).hand_on(tmp_path, submits=True)
-    StartConfig({}, "config.yaml", auto=True).hand_on(tmp_path, submits=False)
-
-
-def test_auto_is_the_cpu_where_there_is_no_gpu(study: Study, monkeypatch):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    on_cpu = runs_of(study.snakemake("--dry-run"))
-    study.config["launch"] = {"gpus": "auto"}
-    planned = study.snakemake("--dry-run")
-    assert "launch.gpus: auto is 0 here: the CPU" in planned.stdout + planned.stderr
-    assert runs_of(planned) == on_cpu != set()  # with the keys of the number
-
-
-def runs_of(result):
-    return set(re.findall(r"runs/(\S+)/run.json", result.stdout + result.stderr))
-
-
-def test_a_secret_is_not_told(study: Study, monkeypatch):
+    assert study.planned("--config", "seeds=[0]")["train"] == 2  # Snakemake reads a list of texts
     monkeypatch.setenv("REWARD_ABLATION__COMPONENTS__LENGTH__PARAMETERS__API_KEY", "sk-12345")
     result = study.snakemake("--dry-run")
     told = result.stdout + result.stderr
     assert "components.length.parameters.api_key" in told
     assert "sk-12345" not in told
+
+
+def test_an_unknown_key_names_its_variable(study: Study, monkeypatch):
+    monkeypatch.setenv("REWARD_ABLATION__TRANING__MAX_STEPS", "3")
+    words = "REWARD_ABLATION__TRANING__MAX_STEPS: config: unknown key 'traning'; did you mean training?"
+    assert words in refusal(study.snakemake("--dry-run"))
+
+
+def test_auto_is_the_cpu_where_there_is_no_gpu_and_refused_where_jobs_are_submitted(
+    study: Study, monkeypatch, tmp_path
+):
+    def runs(printed):
+        return set(re.findall(r"runs/(\S+)/run.json", printed))
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    on_cpu = runs(study.make("--dry-run"))
+    study.config["launch"] = {"gpus": "auto"}
+    planned = study.make("--dry-run")
+    assert "launch.gpus: auto is 0 here: the CPU" in planned
+    assert runs(planned) == on_cpu != set()  # with the keys of the number
+    with pytest.raises(StudyError, match=r"launch.gpus: auto means this machine's GPUs, .* write how many"):
+        StartConfig({}, "config.yaml", auto=True).hand_on(tmp_path, submits=True)
+    StartConfig({}, "config.yaml", auto=False).hand_on(tmp_path, submits=True)

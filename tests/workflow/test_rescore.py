@@ -11,7 +11,7 @@ from reward_ablation.start.decide import Decisions
 from reward_ablation.start.rescore import sources
 from reward_ablation.study.resolve import resolve
 
-from .conftest import Study, jobs_of, with_inputs_of
+from .conftest import Study, jobs_of, refusal, with_inputs_of
 
 pytestmark = pytest.mark.slow
 
@@ -25,14 +25,13 @@ def vowels(completions, answer, **columns):
 @pytest.fixture
 def study(finished, tmp_path):
     """A finished study, in which `format` is now called `fmt`, and two components are new, without a weight."""
-    shutil.copytree(finished.folder, tmp_path / "own")
-    (tmp_path / "own" / "own.py").write_text(OWN)
-    config = copy.deepcopy(finished.config)
-    components, mixed = config["components"], config["arms"]["arms"]["mixed"]["weights"]
+    study = finished.copied(tmp_path / "own")
+    (study.folder / "own.py").write_text(OWN)
+    components, mixed = study.config["components"], study.config["arms"]["arms"]["mixed"]["weights"]
     components["fmt"], mixed["fmt"] = components.pop("format"), mixed.pop("format")
     brief = {"function": "token_length", "parameters": {"target": 9, "width": 9}}
     components |= {"vowels": {"function": "own.py:vowels"}, "brief": brief}
-    return Study(tmp_path / "own", config)
+    return study
 
 
 def found(study, config):
@@ -42,26 +41,25 @@ def found(study, config):
 
 
 def test_such_runs_are_what_training_would_have_made(study, finished, tmp_path):
-    told = study.command("plan", "--quick").stdout.replace("\n", " ")
+    told = study.plan().replace("\n", " ")
     assert "4 of these runs need no training" in told
     assert "with scores of brief, vowels from the stored rollouts, add --adopt results/tiny" in told
     refused = study.command("plan", "--quick", "--adopt", "results/tiny")  # calls no file of rewards
     why = "nothing to take over; left 4 runs to score by files of rewards, which --quick does not call; leave out"
-    assert (refused.returncode, why in " ".join(refused.stderr.split())) == (1, True), refused.stderr
+    assert why in refusal(refused)
     assert not (study.folder / "called").exists()
-    taken = study.command("plan", "--adopt", "results/tiny")
+    taken = study.told("plan", "--adopt", "results/tiny")
     assert (study.folder / "called").exists()
-    assert "took over 4 finished runs" in taken.stdout, taken.stderr
-    assert "0 of 4 runs to train" in taken.stdout
-    assert "changed" not in taken.stdout  # the primary question is as it was declared
+    assert "took over 4 finished runs" in taken
+    assert "0 of 4 runs to train" in taken
+    assert "changed" not in taken  # the primary question is as it was declared
     assert not {"train", "evaluate", "fetch", "prepare"} & study.planned().keys()
 
     trained = with_inputs_of(finished, Study(tmp_path / "trained", study.config))
     shutil.copy(study.folder / "own.py", trained.folder)
     [made] = [path for path in study.results.glob("runs/mixed-*/seed1/run.json") if "rescored" in path.read_text()]
     name = f"results/tiny/{made.parent.relative_to(study.results)}"
-    result = trained.snakemake("--", f"{name}/run.json")
-    assert result.returncode == 0, result.stdout + result.stderr
+    trained.make(f"{name}/run.json")
     fresh = trained.folder / name
     for file in ("rollouts.parquet", "model/model.safetensors", "sample_grams.parquet"):
         assert (made.parent / file).read_bytes() == (fresh / file).read_bytes(), file
@@ -74,23 +72,23 @@ def test_such_runs_are_what_training_would_have_made(study, finished, tmp_path):
     new = {"brief", "vowels"}
     assert known == [row for row in both if not new & {row["component_a"], row["component_b"]}]
 
-    result = study.snakemake("--", *(f"results/tiny/tables/{name}.csv" for name in ("evaluation_by_run", "provenance")))
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert not {"train", "evaluate"} & jobs_of(result.stdout + result.stderr).keys()
-    table = (study.results / "tables/provenance.csv").read_text()
-    assert '"scored afterwards","brief, vowels",' in table
+    words = study.make(*(f"results/tiny/tables/{name}.csv" for name in ("evaluation_by_run", "provenance")))
+    assert not {"train", "evaluate"} & jobs_of(words).keys()
+    assert '"scored afterwards","brief, vowels",' in (study.results / "tables/provenance.csv").read_text()
 
-
-def test_another_function_without_weight_is_scored_again(study):
-    study.command("plan", "--adopt", "results/tiny")
+    # Another function without a weight is scored again.
     (study.folder / "own.py").write_text(OWN.replace("/ 7", "/ 8"))
-    sources_of = found(study, study.config)
-    assert {tuple(source.scored) for source in sources_of.values()} == {("brief", "vowels")}
-    assert "took over 4" in study.command("plan", "--adopt", "results/tiny").stdout
+    assert {tuple(source.scored) for source in found(study, study.config).values()} == {("brief", "vowels")}
+    assert "took over 4" in study.told("plan", "--adopt", "results/tiny")
 
 
 def changed(name, **values):
     return lambda config: config["components"].__setitem__(name, config["components"][name] | values)
+
+
+def in_another_order(config):
+    components, weights = config["components"], config["arms"]["arms"]["mixed"]["weights"]
+    components["zero"], weights["zero"] = components.pop("fmt"), weights.pop("fmt")
 
 
 @pytest.mark.parametrize(
@@ -101,14 +99,7 @@ def changed(name, **values):
         pytest.param(changed("vowels", function="diversity"), id="needs tokens"),
         pytest.param(changed("vowels", function="random"), id="draws"),
         pytest.param(changed("vowels", function="tokens.py:ids"), id="own function that needs tokens"),
-        pytest.param(
-            lambda config: [
-                config["components"].__setitem__("zero", config["components"].pop("fmt")),
-                config["arms"]["arms"]["mixed"]["weights"].__setitem__("zero", 0.5),
-                config["arms"]["arms"]["mixed"]["weights"].pop("fmt"),
-            ],
-            id="sums in another order",
-        ),
+        pytest.param(in_another_order, id="sums in another order"),
     ],
 )
 def test_what_the_stored_texts_do_not_tell_is_trained(study, change):
@@ -127,6 +118,7 @@ def test_what_the_stored_texts_do_not_tell_is_trained(study, change):
         lambda record: {**record, "files": {**record["files"], "../../../../own.py": "0" * 64}},
         lambda record: {**record, "sizes": {**record["sizes"], "rollouts.parquet": 1}},
     ],
+    ids=["code", "inputs", "files", "sizes"],
 )
 def test_a_source_of_other_code_inputs_or_files_is_none(study, damage):
     for path in study.results.glob("runs/*/*/run.json"):

@@ -9,16 +9,10 @@ from .conftest import ROOT
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 
-@pytest.fixture
-def soak():
-    """The module, loaded anew: its study may be changed."""
+def test_an_interrupted_study_ends_as_a_quiet_one(tmp_path):
     found = importlib.util.spec_from_file_location("soak", ROOT / "benchmarks" / "soak.py")
     soak = importlib.util.module_from_spec(found)
     found.loader.exec_module(soak)
-    return soak
-
-
-def test_an_interrupted_study_ends_as_a_quiet_one(soak, tmp_path):
     run = soak.Soak(tmp_path, seed=0, targets=("results/tiny/figures/rewards.pdf", "results/tiny/tables/summary.md"))
     run.go(6)
     report = run.report()

@@ -32,7 +32,6 @@ ARMS = {
 
 
 def one(pattern, study):
-    """The only file of a study that matches a pattern."""
     [path] = study.results.glob(pattern)
     return path
 
@@ -44,22 +43,17 @@ def started(finished, tmp_path_factory):
     study = with_inputs_of(finished, Study(tmp_path_factory.mktemp("arms"), {**TINY, "arms": arms, "seeds": [0]}))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(BLANK, "yes")
-        first = study.snakemake("--keep-going")
-        assert first.returncode == 1
+        assert study.snakemake("--keep-going").returncode == 1
         study.log = one("logs/train/high-*/seed0.log", study).read_text()
         assert len(list(study.results.glob("runs/*/*/run.json"))) == 4
-        study.plan, study.status = study.command("plan", "--quick").stdout, study.command("status").stdout
-        second = study.snakemake()
-    study.told = second.stdout + second.stderr
-    assert second.returncode == 0, study.told
+        study.before = study.plan() + study.told("status")
+        study.second = study.make()
     return study
 
 
 def test_methods_weigh_the_components_and_are_in_tables_and_summary(started):
-    with_methods = {path.parts[-3].split("-")[0] for path in started.results.glob("runs/*/*/weights.parquet")}
-    assert with_methods == {"upgrad", "budget"}
-    [run] = started.results.glob("runs/budget-*/seed0")
-    weights = pd.read_parquet(run / "weights.parquet").pivot(index="step", columns="component", values="weight")
+    weights = pd.read_parquet(one("runs/budget-*/seed0/weights.parquet", started))
+    weights = weights.pivot(index="step", columns="component", values="weight")
     assert (weights["format"] == 1).all()
     assert weights["length"].is_monotonic_increasing
     assert weights["length"].iloc[-1] > 0
@@ -75,12 +69,12 @@ def test_methods_weigh_the_components_and_are_in_tables_and_summary(started):
 def test_the_others_go_on_and_an_arm_that_diverges_is_named_and_left_out(started):
     assert started.log.count("error: training: diverged at step 2: ") == 1
     assert started.log.count("train: 4 steps") == 1  # not tried again
-    assert "no training, 1 run: diverged at step 2, left out; to train it again, delete its folder" in started.plan
-    assert "0 of 5 runs to train" in started.plan
-    assert "1 diverged, 4 done" in started.status
+    assert "no training, 1 run: diverged at step 2, left out; to train it again, delete its folder" in started.before
+    assert "0 of 5 runs to train" in started.before
+    assert "1 diverged, 4 done" in started.before
 
     left_out = f"{one(f'runs/high-*/seed0/{DIVERGED}', started).parent.parent.name}/seed0"
-    assert f"warning: diverged, and left out of evaluations, tables and figures: {left_out}" in started.told
+    assert f"warning: diverged, and left out of evaluations, tables and figures: {left_out}" in started.second
     assert started.log == one("logs/train/high-*/seed0.log", started).read_text()
     tables = started.results / "tables"
     trained = {*ARMS} - {"high"}
@@ -93,8 +87,7 @@ def test_the_others_go_on_and_an_arm_that_diverges_is_named_and_left_out(started
 
 
 def test_a_record_of_divergence_counts_for_its_code_and_config_alone(started, tmp_path):
-    shutil.copytree(started.folder, tmp_path / "copy")
-    study = Study(tmp_path / "copy", started.config)
+    study = started.copied(tmp_path / "copy")
     record = one(f"runs/high-*/seed0/{DIVERGED}", study)
     written = record.read_text()
     record.write_text(json.dumps({**json.loads(written), "code": "other"}))
@@ -102,8 +95,3 @@ def test_a_record_of_divergence_counts_for_its_code_and_config_alone(started, tm
     record.write_text(written)
     shutil.rmtree(record.parent)
     assert study.planned()["train"] == 1
-
-    # A parameter of one arm is of that arm alone.
-    study.config["arms"]["arms"]["high"]["training"]["learning_rate"] = 1.0e-3
-    study.config["arms"]["arms"]["budget"]["combine"]["step_size"] = 0.25
-    assert study.planned("results/tiny/tables/summary.md")["train"] == 2

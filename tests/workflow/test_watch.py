@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
@@ -41,22 +40,11 @@ def page(watch):
         thread.join()
 
 
-def wait_for(running, condition):
-    for _ in range(200):
-        if found := running.run(f"return {condition}"):
-            return found
-        time.sleep(0.1)
-    raise AssertionError(f"{condition}: {running.console()}")
-
-
-def focused(running):
-    return running.run("return document.activeElement.getAttribute('aria-label') || document.activeElement.textContent")
-
-
 def tab_to(running, words):
+    focused = "return document.activeElement.getAttribute('aria-label') || document.activeElement.textContent"
     for _ in range(40):
         running.press(TAB)
-        if focused(running).partition(":")[0] == words:
+        if running.run(focused).partition(":")[0] == words:
             assert running.run("return getComputedStyle(document.activeElement).outlineStyle") == "solid"
             return
     raise AssertionError(f"{words} is not reached by the tab key")
@@ -67,7 +55,7 @@ def test_the_page_can_be_read_and_used_by_keyboard(running, watch, page, scheme,
     running.show_as(width, scheme=scheme)
     running.console()  # of earlier pages
     running.open(page)
-    wait_for(running, "document.querySelectorAll('#texts .scores').length === 4")
+    running.wait_for("document.querySelectorAll('#texts .scores').length === 4")
     assert running.run("return getComputedStyle(document.body).backgroundColor") == f"rgb({back}, {back}, {back})"
     assert running.run("return document.documentElement.scrollWidth <= innerWidth")
     assert running.run("return document.querySelectorAll('#panels path').length") == 4 * 5 - 2  # two without scores
@@ -93,24 +81,24 @@ def test_the_page_can_be_read_and_used_by_keyboard(running, watch, page, scheme,
 def test_new_steps_appear_and_what_is_being_read_stays(running, watch, page):
     running.show_as(1280)
     running.open(page)
-    wait_for(running, "document.querySelectorAll('#texts .scores').length === 4")
+    running.wait_for("document.querySelectorAll('#texts .scores').length === 4")
     running.run("document.getElementById('filter').focus()")
     running.press("3", " ")
     assert running.run(LISTED, 5)[0] == ["13 (cut off)"]
     with watch.rollouts[0].live.open("ab") as file:
         file.write(lines_of(rows_of(2, completion="3 more")))
-    wait_for(running, "document.getElementById('step').length === 2")
+    running.wait_for("document.getElementById('step').length === 2")
     assert running.run("return document.activeElement.id") == "filter"
     assert running.run(LISTED, 5)[0] == ["13 (cut off)"]
     running.run("const step = document.getElementById('step'); step.value = 2; step.dispatchEvent(new Event('change'))")
-    wait_for(running, "document.getElementById('summary').textContent.startsWith('Listed: 4 of 4')")
+    running.wait_for("document.getElementById('summary').textContent.startsWith('Listed: 4 of 4')")
 
 
 def test_a_file_for_others_works_without_a_server(running, watch, tmp_path):
     write_page(watch, tmp_path / "study.html")
     running.console()
     running.open(tmp_path / "study.html")
-    wait_for(running, "document.querySelectorAll('#texts .scores').length === 4")
+    running.wait_for("document.querySelectorAll('#texts .scores').length === 4")
     running.run("document.querySelectorAll('#texts th button')[1].click()")
     assert running.run(LISTED, 2) == [["2", "1", "0.5", "–"], "descending"]
     assert running.run("return document.querySelectorAll('#panels path').length") == 4 * 5 - 2

@@ -1,8 +1,7 @@
 """Snakemake's executor for Slurm. Its aim: no GPU hour is lost because of trouble between Snakemake and Slurm.
 
-Snakemake loads it by the name of this package, where the profile says `executor: slurm-study` (profiles/slurm). It is a
-subclass of the one in snakemake-executor-plugin-slurm, and uses its handling of logs, its submission threads and its
-cancelling. These are the differences:
+Snakemake loads it by the name of this package, where the profile says `executor: slurm-study` (profiles/slurm). What it
+does and snakemake-executor-plugin-slurm does not:
 
 - Jobs are named after the study, the arm and the seed, and their requests come from one site file.
 - Jobs of an earlier Snakemake that still wait or run are taken over and not submitted again.
@@ -21,16 +20,17 @@ import sys
 import threading
 import time
 from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-import snakemake_executor_plugin_slurm as slurm_plugin
 from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
+from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from snakemake_interface_executor_plugins.jobs import JobExecutorInterface
-from snakemake_interface_executor_plugins.settings import ExecutorSettingsBase
+from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase
 
 from reward_ablation.cluster.command import UNNAMED_LIMIT, SlurmError, run_slurm_command
 from reward_ablation.cluster.job_names import comment, digest_of, job_name, prefix
@@ -47,22 +47,19 @@ from reward_ablation.start.job_commands import shell_prefix
 from reward_ablation.system.errors import StudyError, one_line_errors
 from reward_ablation.system.exit_status import is_permanent
 
-from .earlier import Followers, Slot, check_inputs, slot_of, taken_over, words_of
+from .earlier import Slot, check_inputs, followers_of, slot_of, taken_over, words_of
 
 # Checked here because Snakemake imports its plugins before it reads config files. The workflow's code comes later.
 with one_line_errors():
     check_config_files(sys.argv)
 
-common_settings = slurm_plugin.common_settings
+common_settings = CommonSettings(non_local_exec=True, implies_no_shared_fs=False, job_deploy_sources=False)
 
 #: Seconds that `sbatch` may take. A busy controller lets it wait.
 SUBMISSION = 300.0
 
 #: Seconds after which we ask Slurm for room again, even if none of our jobs has ended: other jobs of the user may have.
 TRY_EVERY = 60.0
-
-#: Variable that names the parent plugin's file of partitions. Here the site file chooses the partition instead.
-PARTITIONS_OF_PARENT = "SNAKEMAKE_SLURM_PARTITIONS"
 
 #: Words of the log for a job that an existing Slurm job does.
 TAKEN_OVER = "is the work of"
@@ -78,11 +75,7 @@ def _option(help: str, **more: Any) -> dict[str, Any]:
 
 @dataclass
 class ExecutorSettings(ExecutorSettingsBase):
-    """Settings of the executor: its own, and the parent plugin's settings that have an effect here.
-
-    This is not a subclass of the parent's settings, because they have fields that this executor does not read, and
-    `array_jobs`, with which each task of an array would run the first task's command.
-    """
+    """Settings of the executor, which are options `--slurm-study-...` of Snakemake."""
 
     site: Path = field(
         default=Path("profiles/slurm/site.yaml"),
@@ -104,14 +97,6 @@ class ExecutorSettings(ExecutorSettingsBase):
     delete_logfiles_older_than: int = field(
         default=10, metadata=_option("Days after which Slurm's logs of failed jobs are deleted; 0: never.")
     )
-
-    # Further settings that the parent's code reads.
-    array_jobs: ClassVar[None] = None
-    array_limit: ClassVar[int] = 1000
-    efficiency_report: ClassVar[bool] = False
-    exclude_failed_nodes: ClassVar[None] = None
-    jobname_prefix: ClassVar[str] = ""
-    partition_config: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         with one_line_errors():
@@ -139,21 +124,19 @@ class NoRoom(Exception):
     """Slurm takes no more jobs now; the message is the name of the limit. (`_no_room` is about the disk.)"""
 
 
-class Executor(slurm_plugin.Executor):
+class Executor(RemoteExecutor):
     """Submits, watches and takes over jobs."""
 
     #: Whether all attributes exist. The thread that watches jobs starts before.
     checked = False
 
-    def __post_init__(self, test_mode: bool = False) -> None:
-        unread = unread_variables(os.environ)
-        if os.environ.pop(PARTITIONS_OF_PARENT, None):
-            unread.append(PARTITIONS_OF_PARENT)
-        if unread:
+    def __post_init__(self) -> None:
+        if unread := unread_variables(os.environ):
             self.logger.warning(f"warning: {', '.join(unread)}: has no effect; the site file says what jobs ask for")
-        # The parent refuses a cluster with a small MaxArraySize, also where no job is an array.
-        slurm_plugin.get_max_array_size = lambda: self.executor_settings.array_limit
-        super().__post_init__(test_mode)
+        if "SLURM_JOB_ID" in os.environ:
+            self.logger.warning("warning: Snakemake runs in a Slurm job, and ends with this job; jobs that wait do not")
+            for name in [name for name in os.environ if name.startswith("SLURM_") and name != "SLURM_CONF"]:
+                del os.environ[name]  # what describes this job would count for the jobs that it submits
         with one_line_errors():
             self._check()
 
@@ -162,11 +145,12 @@ class Executor(slurm_plugin.Executor):
         keep_updated(self.workflow)
         self.study = self.workflow.globals["study"]
         self.of_study = prefix(self.study.config.name, self.study.results)
-        if self.executor_settings.logdir is None:
-            self.slurm_logdir = (self.study.results / "logs" / "slurm").resolve()
+        logdir = self.executor_settings.logdir or self.study.results / "logs" / "slurm"
+        self.slurm_logdir = Path(self.workflow.workdir_init, logdir).resolve()
         output_pattern(self.slurm_logdir)
         self.site = read_site(self.executor_settings.site)
         self.outcomes = Outcomes(self.executor_settings.patience)
+        self.submissions = ThreadPoolExecutor(2, "slurm_study")
         self.ending = threading.Event()
         self.cancelled: set[str] = set()
         #: By the name of a job that needed more memory than its Slurm job had: megabytes to ask for.
@@ -190,12 +174,10 @@ class Executor(slurm_plugin.Executor):
         except SlurmError as error:
             raise StudyError(f"{error}; start this on a machine where `sinfo` answers") from None
         needed = jobs_to_submit(self.workflow)
-        self.followers = Followers(needed)
+        self.followers = followers_of(needed)
         if grouped := next((job for job in needed if job.group is not None), None):
-            raise StudyError(
-                f"--groups: {grouped.rule.name}: `bundle` in the site file says which jobs share a Slurm job; leave "
-                "the option out"
-            )
+            instead = "`bundle` in the site file says which jobs share a Slurm job; leave the option out"
+            raise StudyError(f"--groups: {grouped.rule.name}: {instead}")
         jobs = {self._name(job): job for job in needed}
         for job in live.values():
             if job.ending:
@@ -216,6 +198,7 @@ class Executor(slurm_plugin.Executor):
         leaving = [(self.leaving.pop(self._name(job), None), job) for job in others]
         self._enqueue([job for number, job in leaving if number is None])
         if later := [(number, job) for number, job in leaving if number is not None]:
+            # In a thread of its own: a node whose processes do not end keeps a Slurm job ending for hours.
             threading.Thread(target=self._wait_for_ends, args=[later], daemon=True).start()
         for job in taken_over:
             self.run_job_pre(job)
@@ -227,20 +210,16 @@ class Executor(slurm_plugin.Executor):
             self.waiting = sorted([*self.waiting, *jobs], key=lambda job: -job.priority)
         with contextlib.suppress(RuntimeError):  # the threads that submit jobs take no more when Snakemake ends
             for _ in jobs:
-                self._job_submission_executor.submit(self._feed)
+                self.submissions.submit(self._feed)
 
     def _wait_for_ends(self, waiting: list[tuple[str, JobExecutorInterface]]) -> None:
-        """Queue each job once the Slurm job of an earlier start that did its work has saved the work and ended.
-
-        This has a thread of its own, because a node whose processes do not end keeps a Slurm job ending for hours.
-        """
+        """Queue each job once the Slurm job of an earlier start that did its work has saved the work and ended."""
         reminder = Reminder()
         while waiting and not self.ending.is_set():
             if reminder.due():
                 numbers = ", ".join(number for number, _ in waiting)
-                self.logger.info(
-                    f"Slurm jobs of an earlier start are still ending, and their work waits for it: {numbers}"
-                )
+                told = "Slurm jobs of an earlier start are still ending, and their work waits for it"
+                self.logger.info(f"{told}: {numbers}")
             try:
                 left = {job.id for job in my_jobs() if job.live}
             except SlurmError as error:
@@ -279,22 +258,19 @@ class Executor(slurm_plugin.Executor):
             self.inside[slot.number] = slot
             log = self._log(slot.names[0], slot.number)
             self.logger.info(f"{words_of(job)}: {how} Slurm job {slot.number} (log: {log})")
-            self._report_job_submission_threadsafe(SubmittedJobInfo(job, slot.number, {"slot": slot}))
+            self.report_job_submission(SubmittedJobInfo(job, slot.number, {"slot": slot}))
         except NoRoom:
             raise
         except Exception as error:  # any error: Snakemake would wait for ever for a job without a report
             self.logger.debug("submission", exc_info=True)
             if isinstance(error, StudyError | SlurmError):  # errors that may pass have been waited for
                 last_attempt(job)
-            self._report_job_error_threadsafe(SubmittedJobInfo(job), f"{words_of(job)}: {error}\n")
+            self.report_job_error(SubmittedJobInfo(job), msg=f"{words_of(job)}: {error}\n")
 
     def _submitted(self, job: JobExecutorInterface) -> tuple[Slot, str]:
-        """Submit a job. Return its Slurm job, and words for the log on how that Slurm job came about.
-
-        If the controller does not answer, we try again. The controller may have accepted a submission that it did not
-        confirm, so we look for the job by its name before we submit the job again.
-        """
+        """Submit a job. Return its Slurm job, and words for the log on how that Slurm job came about."""
         name = self._name(job)
+        # The controller may have accepted a submission without an answer: before another one, we look for the job.
         may_exist = job.attempt > 1 or name in self.unconfirmed
         while not self.ending.is_set():
             try:
@@ -326,8 +302,7 @@ class Executor(slurm_plugin.Executor):
     def _no_room(self) -> str | None:
         """What to say if the disk has too little room, which also stops Snakemake; None if there is enough.
 
-        Read before the first submission and not earlier, because the model's size decides how much is needed, and this
-        start may just have fetched the model.
+        Read before the first submission and not earlier: the model decides, and this start may just have fetched it.
         """
         results = self.study.results
         runs = [job.wildcards.run for job in needed_jobs(self.workflow) if job.rule.name == "train"]
@@ -395,8 +370,14 @@ class Executor(slurm_plugin.Executor):
         """Cancel the Slurm jobs of this start, also those that are being submitted."""
         self.ending.set()
         self.freed.set()
-        self._job_submission_executor.shutdown(wait=True, cancel_futures=True)
+        self.submissions.shutdown(wait=True, cancel_futures=True)
         super().cancel()
+
+    def shutdown(self) -> None:
+        """Stop watching jobs: Snakemake has none to submit any more."""
+        self.submissions.shutdown(wait=True)
+        super().shutdown()
+        self._delete_old_logs()
 
     def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
         """Cancel all Slurm jobs in `inside`. `active_jobs` lacks those whose state is just being asked for."""
@@ -456,10 +437,10 @@ class Executor(slurm_plugin.Executor):
         slot = self._leave(info)
         for name in slot.names:
             log = self._log(name, slot.number)
-            kept = self.executor_settings.keep_successful_logs
-            for path in [log.with_suffix(".status"), *([] if kept else [log])]:
-                with contextlib.suppress(OSError):
-                    path.unlink()
+            with contextlib.suppress(OSError):
+                log.with_suffix(".status").unlink(missing_ok=True)
+                if not self.executor_settings.keep_successful_logs:
+                    log.unlink()
 
     def _leave(self, info: SubmittedJobInfo) -> Slot:
         """Stop watching a Slurm job. Jobs that would have followed in it are submitted by themselves."""
@@ -507,14 +488,10 @@ class Executor(slurm_plugin.Executor):
         if self.unreachable.due():
             self.logger.warning(f"warning: {error}; jobs run on, and Snakemake asks Slurm again until it answers")
 
-    def clean_old_logs(self) -> None:
-        """Delete old logs of this study's failed jobs. The parent's code calls it when Snakemake ends.
-
-        The parent deletes each old `*.log`, also other people's, and each empty folder, also the one of a job that
-        waits. Slurm then fails that job, whose log has no folder.
-        """
+    def _delete_old_logs(self) -> None:
+        """Delete old logs of this study's failed jobs, but no folder: Slurm fails a job whose log has no folder."""
         days = self.executor_settings.delete_logfiles_older_than
-        if not self.checked or days <= 0 or self.executor_settings.keep_successful_logs:
+        if days <= 0 or self.executor_settings.keep_successful_logs:
             return
         runs = tuple(run.replace("/", "_") for run in self.study.runs)
         shared = self.executor_settings.logdir is not None

@@ -25,18 +25,13 @@ class Slot:
     mem_mb: int | None = None  # main memory that was asked for; None for a Slurm job of an earlier start
 
 
-class Followers:
+def followers_of(jobs: Iterable[Any]) -> Callable[[Any], list[Any]]:
     """Which of Snakemake's `jobs` need an output of a job: by output, then in the order of rules and wildcards."""
-
-    def __init__(self, jobs: Iterable[Any]):
-        self.needing: dict[str, list[Any]] = {}
-        for job in sorted(jobs, key=lambda job: (job.rule.name, *job.wildcards)):
-            for file in dict.fromkeys(job.input):
-                self.needing.setdefault(file, []).append(job)
-
-    def __call__(self, job: Any) -> list[Any]:
-        """The jobs that need an output of a job."""
-        return list(dict.fromkeys(after for file in job.output for after in self.needing.get(file, ())))
+    needing: dict[str, list[Any]] = {}
+    for job in sorted(jobs, key=lambda job: (job.rule.name, *job.wildcards)):
+        for file in dict.fromkeys(job.input):
+            needing.setdefault(file, []).append(job)
+    return lambda job: list(dict.fromkeys(after for file in job.output for after in needing.get(file, ())))
 
 
 def slot_of(job: SlurmJob, names: Iterable[str]) -> Slot:

@@ -1,8 +1,4 @@
-"""Calls of Slurm's commands. A failure of any kind, also no answer, is a `SlurmError`.
-
-The Slurm executor, the checks before a submission, the lists of jobs and the table of costs call `run_slurm_command`.
-What they do about a failure differs: `status` goes on without Slurm, and a submission is tried again.
-"""
+"""Calls of Slurm's commands. A failure of any kind, also no answer, is a `SlurmError`."""
 
 from __future__ import annotations
 
@@ -29,13 +25,11 @@ class SlurmError(Exception):
 
     @property
     def job_limit(self) -> str | None:
-        """The limit on the number of jobs that made a submission fail; None where Slurm gives another reason.
-
-        For a job that is larger, longer or smaller than its quality of service allows, Slurm uses the same words with
-        the name of another limit, and never accepts the job. Where Slurm names none, we assume the limit on jobs.
-        """
+        """The limit on the number of jobs that made a submission fail; None where Slurm gives another reason."""
         if UNNAMED_LIMIT not in str(self):
             return None
+        # Slurm says the same of a job that is no size for its quality of service, with the name of another limit, and
+        # never accepts that job. Where Slurm names none, we assume the limit on jobs.
         limits = _LIMIT.findall(str(self)) or [UNNAMED_LIMIT]
         return next((limit for limit in limits if "submit" in limit.lower()), None)
 
@@ -71,10 +65,7 @@ def run_slurm_command(*command: str, given: str = "", timeout: float = 20.0) -> 
 
 
 def _why(command: str, stderr: str) -> str:
-    """The error of a failed command in one line.
-
-    The last line of stderr says what failed. The lines of `sbatch` before it say why, such as the limit reached.
-    """
+    """The error of a failed command in one line: its last line, after those of `sbatch` that say why."""
     lines = [line for line in stderr.splitlines() if line.strip() and not line.startswith("Try ")]
     why = [line for line in lines[:-1] if line.startswith("sbatch: error: ")]
     return ": ".join(re.sub(rf"^{command}: ((error|fatal): )?", "", line) for line in [*why, *lines[-1:]])

@@ -1,7 +1,6 @@
 """Names and comments of a study's Slurm jobs, by which a later start, `status` and the costs recognise the jobs.
 
-The Slurm executor gives each job its name and comment when it submits the job. A Slurm job of a bundle does several
-jobs of Snakemake in turn: it has the name of the first, and its comment tells of all.
+A Slurm job of a bundle has the name of the first job that it does, and its comment tells of all.
 """
 
 from __future__ import annotations
@@ -19,8 +18,7 @@ def prefix(study: str, results: Path) -> str:
 
 def job_name(of_study: str, rule: str, wildcards: str = "") -> str:
     """Name of the job of a rule, such as `demo-1f2e3d.train.mixed-1a2b3c4d_seed0`."""
-    parts = [of_study, rule, wildcards.replace("/", "_")]
-    return ".".join(part for part in parts if part)
+    return ".".join(filter(None, [of_study, rule, wildcards.replace("/", "_")]))
 
 
 def digest_of(params: Iterable[object]) -> str:

@@ -2,7 +2,6 @@
 
 A job that Slurm itself starts again (its node died, or the job was preempted) shows its old end for a moment. A job
 that ended some time ago disappears from Slurm's list. In both cases we wait for some seconds, and then report an end.
-So Snakemake never waits for a job that cannot end.
 """
 
 from __future__ import annotations
@@ -42,12 +41,11 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Ended:
-    """A job's end.
+    """A job's end."""
 
-    COMPLETED: the work is done. FAILED: the job's own command failed, and no limit, node or person ended the job.
-    """
-
-    state: str  # Slurm's state; empty where Slurm does not say how the job ended
+    # Slurm's state; empty where Slurm does not say how the job ended. FAILED: the job's own command failed, and the job
+    # was ended by no limit, no node and no person.
+    state: str
     why: str = ""  # for the user; empty where the work is done
     again: bool = True  # whether another attempt may succeed; not if somebody cancelled the job, or it can never start
     may_restart: bool = False  # Slurm might still start the job again: cancel it before another job takes its place

@@ -1,9 +1,4 @@
-"""Checks before anything is submitted: whether the cluster can run the jobs, and whether the disk has enough room.
-
-`reward-ablation plan --slurm` makes them through `start.full_check`, which asks for the room on the disk also where the
-jobs run on this machine. The Slurm executor checks the jobs at its start, and the disk before its first submission,
-when the model is there.
-"""
+"""Checks before anything is submitted: whether the cluster can run the jobs, and whether the disk has enough room."""
 
 from __future__ import annotations
 
@@ -50,10 +45,7 @@ def check_jobs(
 
 
 def within_limits(request: Request, cluster: Mapping[str, Partition]) -> Request:
-    """The request within what its partition gives a job with its CPUs and GPUs.
-
-    A later attempt asks for more than the first one, which was checked, and must not be refused for that.
-    """
+    """The request within what its partition gives: a later attempt asks for more than the first, which was checked."""
     partition = _partition(request, cluster)
     if partition is None:
         return request
@@ -64,13 +56,10 @@ def within_limits(request: Request, cluster: Mapping[str, Partition]) -> Request
 
 
 def refusal(request: Request, gpus_by: str, cluster: Mapping[str, Partition]) -> str | None:
-    """Why Slurm would never run such a job; None where Slurm would run it.
-
-    `sbatch --test-only` gives the reason, and the message adds the partition's offer. In three cases its answer is
-    false, as tried on Slurm 22.05, and this function decides. Slurm says "to start at" for a partition that is down,
-    and, unless EnforcePartLimits is set, for a time beyond the partition's limit. Slurm refuses a job for which too few
-    nodes are up now, although `sbatch` accepts the job.
-    """
+    """Why Slurm would never run such a job; None where Slurm would run it."""
+    # `sbatch --test-only` is asked, but not where its answer is false (tried on Slurm 22.05). It says "to start at" for
+    # a partition that is down, and, unless EnforcePartLimits is set, for a time beyond the partition's limit. It
+    # refuses a job for which too few nodes are up now, although `sbatch` accepts the job.
     partition = _partition(request, cluster)
     if partition and not partition.up:
         return f"{request.kind}: partition {partition.name} is down; name another, or wait: `sinfo` shows their states"
@@ -124,10 +113,7 @@ def _can_run(node: Node, request: Request) -> bool:
 
 
 def _partition(request: Request, cluster: Mapping[str, Partition]) -> Partition | None:
-    """The request's partition, or the default partition; None if there is none.
-
-    If a request names several, Slurm takes any that fits. The result then has the largest limits and all nodes.
-    """
+    """The request's or the default partition; for several, of which Slurm takes any that fits, one with all of it."""
     if not request.partition:
         return next((partition for partition in cluster.values() if partition.default), None)
     named = [cluster.get(name) for name in request.partition.split(",")]
@@ -148,11 +134,7 @@ def _partition(request: Request, cluster: Mapping[str, Partition]) -> Partition 
 
 
 def bytes_to_come(parameters: int, specs: Sequence[ArmSpec], at_once: int) -> int:
-    """Estimate of the bytes that runs will write: all their models, and the checkpoints of the runs that train at once.
-
-    The `at_once` runs that train at once are assumed to be the largest. The estimate is too low where `models_kept`
-    does not know the number of steps.
-    """
+    """Estimate of the bytes that runs will write: all models, and the checkpoints of the `at_once` largest runs."""
     models, work = [], []
     for spec in specs:
         settings = spec.training

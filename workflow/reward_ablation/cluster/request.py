@@ -1,7 +1,4 @@
-"""What a Slurm job asks for, and which jobs of Snakemake it does: by the study, the arm and the site file.
-
-`preflight` checks the requests, and the executor plugin `snakemake_executor_plugin_slurm_study` submits them.
-"""
+"""What a Slurm job asks for, and which jobs of Snakemake it does: by the study, the arm and the site file."""
 
 from __future__ import annotations
 
@@ -48,13 +45,11 @@ class Request:
 
 
 def bundles(jobs: Iterable[Any], site: Site, followers: Callable[[Any], list[Any]]) -> list[list[Any]]:
-    """Jobs of Snakemake by Slurm job, each in the order of its work; `followers` gives the jobs that wait for a job.
-
-    An evaluation that needs more GPUs than its training has a Slurm job of its own.
-    """
+    """Jobs of Snakemake by Slurm job, each in the order of its work; `followers` gives the jobs that wait for a job."""
     jobs = list(jobs)
     if site.bundle is None:
         return [[job] for job in jobs]
+    # An evaluation that needs more GPUs than its training has a Slurm job of its own.
     by_training = [
         [job, *(then for then in followers(job) if then.rule.name == THEN and _gpus(then) <= _gpus(job))]
         for job in jobs
@@ -87,12 +82,10 @@ def request_of(parts: Sequence[Any], site: Site, least_memory: Callable[[Any], i
 
 
 def _request_of_one(job: Any, site: Site, least_memory: int) -> Request:
-    """The request of a job: its resources, by Snakemake's names, win over the site file.
-
-    The n-th attempt of an evaluation gets n times the hours, because one model's answers to one set may take longer
-    than the first limit. Training goes on at any step, so its hours stay: more may exceed the limit of a quality of
-    service, and then the job would wait for ever.
-    """
+    """The request of a job: its resources, by Snakemake's names, win over the site file."""
+    # The n-th attempt of an evaluation gets n times the hours, because one model's answers to one set may take longer
+    # than the first limit. Training goes on at any step, so its hours stay: more may exceed the limit of a quality of
+    # service, and then the job would wait for ever.
     kind, hours_times = ("train", 1) if job.rule.name in TRAINING else ("evaluate", job.attempt)
     section = site.train if kind == "train" else site.evaluate
 

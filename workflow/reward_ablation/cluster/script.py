@@ -1,7 +1,6 @@
 """The batch script of a Slurm job, which runs the shell commands of rules in turn, and the files that it leaves.
 
-The executor plugin for Slurm submits the script, and later reads from the files that it left how each command ended.
-Slurm itself knows only the end of the whole job.
+The files say how each command ended. Slurm itself knows only the end of the whole job.
 """
 
 from __future__ import annotations
@@ -75,9 +74,8 @@ def status_of_part(statuses: Path, number: str) -> int | None:
 def output_pattern(folder: Path) -> str:
     """The pattern of a job's log for `sbatch --output`, in which Slurm replaces %j by the job's number, and %% by %."""
     if "\\" in str(folder):  # Slurm then replaces nothing
-        raise StudyError(
-            f"{folder}: Slurm cannot write logs into a folder whose path has a \\; start the study in another folder"
-        )
+        why = "Slurm cannot write logs into a folder whose path has a \\"
+        raise StudyError(f"{folder}: {why}; start the study in another folder")
     return str(folder).replace("%", "%%") + "/%j.log"
 
 

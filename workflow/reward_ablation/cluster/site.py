@@ -1,7 +1,4 @@
-"""The site file (profiles/slurm/site.yaml), in which a user describes their cluster once for all studies.
-
-The Slurm executor reads it at its start, and `reward-ablation plan --slurm` for its checks.
-"""
+"""The site file (profiles/slurm/site.yaml), in which a user describes their cluster once for all studies."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Facts from Slurm: partitions and nodes, this user's jobs, and the times of the job that this process runs in.
-
-The Slurm executor watches its jobs and checks requests against the partitions. `status` tells which runs wait, and a
-run in training learns when its job will end. Nothing here changes a job.
-"""
+"""Facts from Slurm: partitions and nodes, this user's jobs, and the times of the job that this process runs in."""
 
 from __future__ import annotations
 
@@ -17,11 +13,10 @@ from reward_ablation.cluster.job_names import job_name
 _FIELDS = "\x1f".join(["%A", "%T", "%r", "%N", "%S", "%e", "%j", "%k"])
 
 #: States of jobs that may still use the cluster.
-PAUSED = ("SUSPENDED", "STOPPED")
 WAITING = ("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
-ELSEWHERE = ("REVOKED",)  # another cluster of a federation has started the job, under the same number
 ENDING = ("COMPLETING", "STAGE_OUT")
-LIVE = frozenset([*WAITING, "RUNNING", "CONFIGURING", "RESIZING", "SIGNALING", *ENDING, *PAUSED, *ELSEWHERE])
+#: REVOKED: another cluster of a federation has started the job, under the same number.
+LIVE = {*WAITING, "RUNNING", "CONFIGURING", "RESIZING", "SIGNALING", "SUSPENDED", "STOPPED", "REVOKED", *ENDING}
 
 
 @dataclass(frozen=True)
@@ -39,7 +34,6 @@ class SlurmJob:
 
     @property
     def live(self) -> bool:
-        """Whether the job waits or runs."""
         return self.state in LIVE
 
     @property
