@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hub import Hub
-from reward_ablation.config.sections.data import FURTHER_COLUMNS, REVISIONS, SPLITS, HubData
+from reward_ablation.config.sections.data import SPLITS
 from reward_ablation.data.prepared import read_prepared
 from reward_ablation.data.sources import REPOSITORIES, humaneval, ifeval, mbpp
 from reward_ablation.rewards.columns import json_columns
@@ -168,26 +168,33 @@ def prepared(hub, tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("source", "split", "rows", "of_json"),
+    ("problems", "row", "message"),
     [
-        ("math500", "test", 500, ()),
-        ("mbpp", "train", 374, ("unit_tests",)),
-        ("humaneval", "test", 164, ("unit_tests",)),
-        ("ifeval", "train", 541, ("instructions",)),
+        (mbpp, {"task_id": 1, "text": "x", "test_list": []}, "mbpp row 0: test_list must be a list of at least one"),
+        (humaneval, {"prompt": "def f():"}, "humaneval row 0: no column 'test'"),
+        (ifeval, ifeval_row(1) | {"kwargs": [{}]}, "ifeval row 0: kwargs must hold one object for each of the 2 inst"),
+        (ifeval, ifeval_row(1) | {"kwargs": ["", ""]}, "ifeval row 0: kwargs must hold one object for each"),
     ],
 )
-def test_a_data_set_at_a_commit(prepared, source, split, rows, of_json):
+def test_rows_of_another_data_set_are_refused(problems, row, message):
+    with pytest.raises(StudyError, match=message):
+        problems([row], "train")
+
+
+@pytest.mark.parametrize(
+    ("source", "rows", "of_json"),
+    [("mbpp", 374, ("unit_tests",)), ("humaneval", 164, ("unit_tests",)), ("ifeval", 541, ("instructions",))],
+)
+def test_a_set_of_programs_or_instructions_at_a_commit(prepared, source, rows, of_json):
     path = prepared / f"{source}.parquet"
     assert json.loads(path.with_suffix(".json").read_text())["rows"] == rows
     assert json_columns(pq.read_schema(path)) == of_json
     frame = read_prepared(path)
-    assert frame["answer"].isna().all() == (source != "math500")
+    assert frame["answer"].isna().all()
     row = frame.iloc[7].to_dict()
-    if source == "math500":
-        assert (row["id"], row["question"], row["answer"]) == ("math500/test/7", "x = 7?", "7")
-    elif source == "mbpp":
+    if source == "mbpp":
         tests = mbpp_row(7)["test_list"]
-        assert row["id"] == f"mbpp/{split}/7"
+        assert row["id"] == "mbpp/train/7"
         assert row["question"] == f"Write a function to add 7.\n\nYour code should pass this test:\n\n{tests[0]}"
         assert row["unit_tests"] == ["import math", *tests]
         assert frame["unit_tests"][8] == mbpp_row(8)["test_list"]
@@ -207,26 +214,3 @@ def test_a_data_set_at_a_commit(prepared, source, split, rows, of_json):
         ]
         text = "one two three four five six seven"
         assert instructions([text, "few"], instructions=[row["instructions"]] * 2) == [1.0, 0.0]
-
-
-@pytest.mark.parametrize("source", sorted(FURTHER_COLUMNS))
-def test_each_known_source_has_a_commit_and_splits_of_known_sizes(source):
-    assert HubData(source=source, split=SPLITS[source][0]).revision == REVISIONS[source]
-    assert tuple(REPOSITORIES[source].rows) == SPLITS[source]
-
-
-@pytest.mark.parametrize(
-    ("problems", "row", "message"),
-    [
-        (mbpp, {"task_id": 1, "text": "x", "test_list": []}, "mbpp row 0: test_list must be a list of at least one"),
-        (mbpp, {"task_id": 1, "text": "x", "test_list": "assert 1"}, "mbpp row 0: test_list must be a list"),
-        (mbpp, {"text": "x", "test_list": ["assert 1"]}, "mbpp row 0: no column 'task_id'"),
-        (humaneval, {"prompt": "def f():"}, "humaneval row 0: no column 'test'"),
-        (ifeval, ifeval_row(1) | {"kwargs": [{}]}, "ifeval row 0: kwargs must hold one object for each of the 2 inst"),
-        (ifeval, ifeval_row(1) | {"kwargs": ["", ""]}, "ifeval row 0: kwargs must hold one object for each"),
-        (ifeval, ifeval_row(1) | {"kwargs": None}, "ifeval row 0: kwargs must be a list"),
-    ],
-)
-def test_rows_of_another_data_set_are_refused(problems, row, message):
-    with pytest.raises(StudyError, match=message):
-        problems([row], "train")

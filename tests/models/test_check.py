@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import struct
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -117,16 +117,6 @@ def backtracking(pattern):
     return change
 
 
-def header(claim):
-    """A damage by which the header of the weights claims something else."""
-
-    def change(folder):
-        text = json.dumps(claim).encode()
-        (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + bytes(64))
-
-    return change
-
-
 def rewritten(change):
     """A damage of the weights: `change` makes other tensors, by name, from the tensors."""
 
@@ -147,10 +137,7 @@ def huge(name):
         (cut_weights, "model.safetensors is truncated or broken"),
         (written("model.safetensors", LFS_POINTER), "model.safetensors: is a Git LFS pointer, .*`git lfs pull`"),
         (config(auto_map={"AutoModel": "modeling.Mine"}, model_type="mine"), "code from a repository is never run"),
-        (written("config.json", {"model_type": "t5"}), "model_type t5 is no causal language model"),
         (config(model_type="bert"), "a model of type bert answers otherwise when its prompt is padded"),
-        (written("config.json", "{"), "config.json is not JSON"),
-        (written("tokenizer.json", '{"version": "1.0"}'), "the tokenizer cannot be loaded"),
         (
             config(hidden_size=2**30),
             r"gives .*embed_tokens.weight the shape \[270, 1073741824\], and the weights \[270, 8\]$",
@@ -161,8 +148,6 @@ def huge(name):
             "Gemma3ForConditionalGeneration also reads images or sounds; take a model of text alone",
         ),
         (config(architectures=["Qwen2ForSequenceClassification"]), "and a .* type qwen2 is a Qwen2ForCausalLM"),
-        (config(architectures=None), "names the architecture none, and a language model"),
-        (config(text_config={"n_layer": 1e99}), "has n_layer 1e\\+99, but the weights have 14 tensors"),
         (config(tie_word_embeddings=False), "^copy: the weights lm_head.weight are missing, and random"),
         (config(num_hidden_layers=2, layer_types=["full_attention"] * 2), r"layers.1.* and 9 more are missing, and"),
         (
@@ -192,19 +177,13 @@ def huge(name):
             ],
             "token '<turn>' of the tokenizer has number 270, and the model has 270 embeddings",
         ),
-        (config(num_attention_heads=0), "no model can be built from config.json"),
         (written("config.json", DEEP), "config.json is not JSON: lists and objects are nested too deep"),
-        (written("tokenizer_config.json", DEEP), "the tokenizer cannot be loaded: maximum recursion depth exceeded"),
         (huge("config.json"), "config.json has 1099511627776 bytes"),
         (backtracking("(a|aa)+$"), "the tokenizer fails on a long word: Onig: Regex search error: retry-limit"),
         (written("chat_template.jinja", "{{ 'a' * 10 ** 12 }}"), "takes more than 8 GiB of memory"),
         (
             written("chat_template.jinja", "{{ " + "(" * 5000 + ")" * 5000 + " }}"),
             "the chat template is nested too deep",
-        ),
-        (
-            header({"a": {"dtype": "F32", "shape": [2**60], "data_offsets": [0, 64]}}),
-            "model.safetensors is truncated or broken",
         ),
         (
             written(INDEX, {"weight_map": {"a": "../../model.safetensors"}}),
@@ -219,23 +198,6 @@ def test_broken_models_are_refused_in_one_line(model_copy, damage, message):
     with pytest.raises(StudyError, match=message) as caught:
         check_model(model_copy, "copy")
     assert str(caught.value).isprintable()
-
-
-def test_masks_that_old_checkpoints_store_are_no_weights(model_copy):
-    masks = {"bias": torch.ones(1, 1, 4, 4, dtype=torch.uint8), "masked_bias": torch.tensor(-1e9)}
-    stored = {f"model.layers.0.self_attn.{name}": mask for name, mask in masks.items()}
-    rewritten(lambda weights: weights | stored)(model_copy)
-    assert check_model(model_copy, "copy")[1] == "Qwen2ForCausalLM"
-
-
-def test_a_spare_token_that_no_prompt_has_needs_no_embedding(model_copy):
-    added("<spare>")(model_copy)
-    assert check_model(model_copy, "copy")[1] == "Qwen2ForCausalLM"
-
-
-def test_a_tied_head_may_be_stored_again(model_copy):
-    rewritten(lambda weights: {**weights, HEAD: weights[EMBEDDING].clone()})(model_copy)
-    assert check_model(model_copy, "copy")[1] == "Qwen2ForCausalLM"
 
 
 @pytest.mark.parametrize(
@@ -254,10 +216,7 @@ def test_tensors_that_transformers_joins_are_counted_by_its_own_rules(model_copy
     Qwen3MoeForCausalLM(Qwen3MoeConfig(vocab_size=270, **sizes, **experts)).save_pretrained(model_copy)
     if lost:
         rewritten(lambda weights: {name: each for name, each in weights.items() if lost not in name})(model_copy)
-    if message is None:
-        check_model(model_copy, "copy")
-        return
-    with pytest.raises(StudyError, match=message):
+    with pytest.raises(StudyError, match=message) if message else nullcontext():
         check_model(model_copy, "copy")
 
 
@@ -286,33 +245,17 @@ def sharded(tiny_model, tmp_path):
 def test_shards_are_counted_together(sharded, tiny_model):
     assert len(list(sharded.glob("model-*.safetensors"))) > 1
     assert check_model(sharded, "sharded") == check_model(tiny_model, "tiny")
-
-
-def test_weights_in_one_file_beside_those_of_an_index_are_refused(sharded, tiny_model):
+    first, *_, last = sorted(sharded.glob("model-*.safetensors"))
     shutil.copy(tiny_model / "model.safetensors", sharded)
     with pytest.raises(StudyError, match=r"has model.safetensors and also the files that model.safetensors.index.json"):
         check_model(sharded, "sharded")
-
-
-def test_a_missing_shard_is_named(sharded):
-    shard = sorted(sharded.glob("model-*.safetensors"))[-1]
-    shard.unlink()
-    with pytest.raises(StudyError, match=f"{shard.name} is named in model.safetensors.index.json and missing"):
-        check_model(sharded, "sharded")
-
-
-def test_a_shard_of_another_model_is_found(sharded):
-    first, *_, last = sorted(sharded.glob("model-*.safetensors"))
+    (sharded / "model.safetensors").unlink()
     shutil.copyfile(first, last)
     with pytest.raises(StudyError, match=f"{last.name} has no tensor"):
         check_model(sharded, "sharded")
-
-
-def test_a_key_twice_in_a_models_config_is_refused(tmp_path):
-    (tmp_path / "model.safetensors").touch()
-    (tmp_path / "config.json").write_text('{"model_type": "qwen2",\n"model_type": "llama"}')
-    with pytest.raises(StudyError, match=r"^model: config.json is not JSON: line 2: key 'model_type' occurs twice"):
-        check_model(tmp_path, "model")
+    last.unlink()
+    with pytest.raises(StudyError, match=f"{last.name} is named in model.safetensors.index.json and missing"):
+        check_model(sharded, "sharded")
 
 
 def test_an_end_token_that_only_the_generation_config_names_is_the_tokenizers_own(model_copy):
@@ -330,9 +273,7 @@ def test_an_end_token_that_only_the_generation_config_names_is_the_tokenizers_ow
     [
         ({"no_repeat_ngram_size": 2, "num_beams": 4}, "no_repeat_ngram_size: 2, num_beams: 4"),
         ({"suppress_tokens": list(range(99))}, "suppress_tokens: [0, 1, 2, 3, 4, 5, ...]"),
-        ({"presence_penalty": 1.5}, "presence_penalty: 1.5"),  # of vLLM
         ({"temperature": 0.6, "top_k": 20, "do_sample": True, "repetition_penalty": 1.1}, None),  # the study's
-        ({"num_beams": 1, "min_length": 0, "typical_p": 1.0, "bad_words_ids": []}, None),  # ask for nothing
         ({"eos_token_id": [0], "use_cache": False, "chat_format": "chatml"}, None),
     ],
 )
@@ -341,3 +282,12 @@ def test_what_a_generation_config_asks_for_in_vain_is_told_in_one_line(model_cop
     check_model(model_copy, "copy")
     told = f"warning: copy: the model's generation_config.json asks for {line}; training and evaluation do not do so\n"
     assert capsys.readouterr().out == (told if line else "")
+
+
+def test_tensors_that_need_no_place_of_their_own(model_copy):
+    """Masks that old checkpoints store, a tied head that is stored again, and a spare token that no prompt has."""
+    masks = {"bias": torch.ones(1, 1, 4, 4, dtype=torch.uint8), "masked_bias": torch.tensor(-1e9)}
+    stored = {f"model.layers.0.self_attn.{name}": mask for name, mask in masks.items()}
+    rewritten(lambda weights: {**weights, **stored, HEAD: weights[EMBEDDING].clone()})(model_copy)
+    added("<spare>")(model_copy)
+    assert check_model(model_copy, "copy")[1] == "Qwen2ForCausalLM"

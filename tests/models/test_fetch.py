@@ -70,10 +70,6 @@ def fetched(hub, files, tmp_path_factory) -> Path:
     return root
 
 
-def modes_in(folder: Path) -> set[str]:
-    return {oct(path.stat().st_mode & 0o777) for path in folder.iterdir()}
-
-
 def test_a_model_comes_whole_and_with_its_record(hub, files, fetched):
     record = json.loads((fetched / "model/model.json").read_text())
     assert record["id"] == "some/model"
@@ -82,26 +78,7 @@ def test_a_model_comes_whole_and_with_its_record(hub, files, fetched):
     assert {name: entry["size"] for name, entry in record["files"].items()} == {k: len(v) for k, v in files.items()}
     assert sorted(path.name for path in (fetched / "model").iterdir()) == sorted([*files, "model.json"])
     assert left_in(fetched) == ["model"]
-    assert modes_in(fetched / "model") == {"0o640"}  # as new files have
-
-
-@pytest.mark.parametrize(
-    ("name", "fault", "message"),
-    [
-        # file, what the hub does to it, and what the user is told
-        ("model.safetensors", "truncated", "download failed: Consistency check failed: file should be of size"),
-        ("model.safetensors", "corrupt", "model.safetensors does not have the checksum that the hub publishes"),
-        ("config.json", "corrupt", "config.json does not have the checksum that the hub publishes"),
-    ],
-)
-def test_a_bad_download_leaves_nothing(hub, files, tmp_path, name, fault, message):
-    commit = hub.add("models", "some/faulty", files, faults={name: fault})
-    result = fetch_from(hub, "some/faulty", commit, tmp_path)
-    assert result.returncode == GOES_ON
-    assert result.stderr.splitlines()[-1].startswith("error: some/faulty: ")
-    assert message in result.stderr
-    assert "Traceback" not in result.stderr
-    assert left_in(tmp_path) == []
+    assert {path.stat().st_mode & 0o777 for path in (fetched / "model").iterdir()} == {0o640}  # as new files have
 
 
 def test_a_retry_after_a_failure_gives_the_same_record(hub, files, fetched, tmp_path):
@@ -115,14 +92,6 @@ def test_a_retry_after_a_failure_gives_the_same_record(hub, files, fetched, tmp_
     assert left_in(tmp_path) == ["model"]
 
 
-def test_a_failure_keeps_the_model_that_was_there(hub, files, tmp_path, tiny_model):
-    fetch(LocalModel(path=str(tiny_model)), tmp_path / "model/model.json")
-    before = (tmp_path / "model/model.json").read_bytes()
-    commit = hub.add("models", "some/faulty", files, faults={"model.safetensors": "corrupt"})
-    assert fetch_from(hub, "some/faulty", commit, tmp_path).returncode == GOES_ON
-    assert (tmp_path / "model/model.json").read_bytes() == before
-
-
 @pytest.mark.parametrize(
     ("name", "commit", "message"),
     [
@@ -130,19 +99,13 @@ def test_a_failure_keeps_the_model_that_was_there(hub, files, tmp_path, tiny_mod
         ("some/absent", NO_COMMIT, "no such repository, or a private one"),
         ("some/gated", None, "gated; accept its terms"),
         ("some/pickled", None, "has pickled weights only (pytorch_model.bin)"),
-        ("some/cut_before_upload", None, "model.safetensors is truncated or broken"),
     ],
 )
 def test_what_cannot_be_fetched_is_said_in_one_line(hub, files, tmp_path, name, commit, message):
-    commits = {
-        "some/present": hub.add("models", "some/present", files),
-        "some/gated": hub.add("models", "some/gated", files, gated=True),
-        "some/pickled": hub.add("models", "some/pickled", {"config.json": b"{}", "pytorch_model.bin": b"pickle"}),
-        "some/cut_before_upload": hub.add(
-            "models", "some/cut_before_upload", files | {"model.safetensors": files["model.safetensors"][:-4]}
-        ),
-    }
-    result = fetch_from(hub, name, commit or commits[name], tmp_path)
+    content = {"config.json": b"{}", "pytorch_model.bin": b"pickle"} if name == "some/pickled" else files
+    if name != "some/absent":
+        own = hub.add("models", name, content, gated=name == "some/gated")
+    result = fetch_from(hub, name, commit or own, tmp_path)
     assert result.returncode == 1
     assert result.stderr.startswith(f"error: {name}: ")
     assert len(result.stderr.splitlines()) == 1
@@ -163,15 +126,14 @@ def test_no_network_is_said_in_one_line(tmp_path, monkeypatch):
 
 def test_a_local_model_is_copied_without_what_is_no_model(model_copy, tmp_path):
     (model_copy / "optimizer.pt").write_bytes(b"state")
-    for path in model_copy.iterdir():
-        path.chmod(0o600)
+    (model_copy / "parts").mkdir()
+    (model_copy / "config.json").rename(model_copy / "parts/config.json")
+    (model_copy / "config.json").symlink_to("parts/config.json")  # a link inside the folder is followed
     fetch(LocalModel(path=str(model_copy)), tmp_path / "base/model.json")
     record = json.loads((tmp_path / "base/model.json").read_text())
     assert record["source"] == "local"
     assert "optimizer.pt" not in record["files"]
-    umask = os.umask(0o022)
-    os.umask(umask)
-    assert modes_in(tmp_path / "base") == {oct(0o666 & ~umask)}  # as new files have
+    assert not (tmp_path / "base/config.json").is_symlink()
     # Saving into the user's folder again must not reach the copy.
     weights = (tmp_path / "base/model.safetensors").read_bytes()
     (model_copy / "model.safetensors").write_bytes(b"other")
@@ -200,14 +162,6 @@ def test_links_of_a_download_cache_are_followed(cached, tmp_path):
     assert not any(path.is_symlink() for path in copies)
 
 
-def test_a_link_inside_the_folder_is_followed(model_copy, tmp_path):
-    (model_copy / "parts").mkdir()
-    (model_copy / "config.json").rename(model_copy / "parts/config.json")
-    (model_copy / "config.json").symlink_to("parts/config.json")
-    fetch(LocalModel(path=str(model_copy)), tmp_path / "base/model.json")
-    assert not (tmp_path / "base/config.json").is_symlink()
-
-
 @pytest.mark.parametrize(("name", "relative"), [("notes.txt", True), ("spiece.model", False)])
 def test_a_link_out_of_the_folder_brings_nothing_into_the_results(model_copy, tmp_path, name, relative):
     private = tmp_path / "private"
@@ -221,20 +175,16 @@ def test_a_link_out_of_the_folder_brings_nothing_into_the_results(model_copy, tm
     assert not (tmp_path / "base").exists()
 
 
-@pytest.mark.parametrize("target", ["blobs/../../private", "snapshots/other/notes.txt", "refs/main"])
+@pytest.mark.parametrize("target", ["blobs/../../private", "snapshots/other/notes.txt", None])
 def test_a_cache_leads_to_its_blobs_alone(cached, tmp_path, target):
-    repository = cached.parents[1]
-    (repository / target).parent.mkdir(parents=True, exist_ok=True)
-    (repository / target).write_text("private")
-    (cached / "notes.txt").symlink_to(repository / target)
-    with pytest.raises(StudyError, match=r"notes\.txt: is a link to"):
-        fetch(LocalModel(path=str(cached)), tmp_path / "base/model.json")
-
-
-def test_blobs_that_are_themselves_elsewhere_are_refused(cached, tmp_path):
-    (cached.parents[1] / "blobs").rename(tmp_path / "elsewhere")
-    (cached.parents[1] / "blobs").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(StudyError, match=r"is a link to .*elsewhere/.*, outside the model's folder"):
+    if target:
+        (cached.parents[1] / target).parent.mkdir(parents=True, exist_ok=True)
+        (cached.parents[1] / target).write_text("private")
+        (cached / "notes.txt").symlink_to(cached.parents[1] / target)
+    else:  # the blobs are themselves elsewhere
+        (cached.parents[1] / "blobs").rename(tmp_path / "elsewhere")
+        (cached.parents[1] / "blobs").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StudyError, match=r"is a link to .*, outside the model's folder"):
         fetch(LocalModel(path=str(cached)), tmp_path / "base/model.json")
 
 
@@ -251,12 +201,14 @@ def test_what_is_no_file_is_left_out_and_never_opened(model_copy, tmp_path):
     assert not others & {path.name for path in (tmp_path / "base").iterdir()}
 
 
-@pytest.mark.parametrize("name", [b"two\nlines.json", b"\x1b[2J.txt", b"\xff.json"])
-def test_a_name_that_cannot_be_shown_is_refused(model_copy, tmp_path, name):
-    (model_copy / os.fsdecode(name)).write_text("{}")
-    with pytest.raises(StudyError, match="a file of a model needs a printable name") as caught:
-        fetch(LocalModel(path=str(model_copy)), tmp_path / "base/model.json")
-    assert str(caught.value).isprintable()
+def test_a_name_that_cannot_be_shown_is_refused(model_copy, tmp_path):
+    for name in (b"two\nlines.json", b"\x1b[2J.txt", b"\xff.json"):
+        file = model_copy / os.fsdecode(name)
+        file.write_text("{}")
+        with pytest.raises(StudyError, match="a file of a model needs a printable name") as caught:
+            fetch(LocalModel(path=str(model_copy)), tmp_path / "base/model.json")
+        assert str(caught.value).isprintable()
+        file.unlink()
 
 
 def test_a_model_that_changes_while_it_is_copied_is_refused(model_copy, tmp_path):
@@ -274,17 +226,11 @@ def test_a_model_that_changes_while_it_is_copied_is_refused(model_copy, tmp_path
             process.kill()
 
 
-def test_a_missing_folder_is_named(tmp_path):
+def test_a_folder_with_other_files_is_never_replaced(tiny_model, tmp_path):
     with pytest.raises(StudyError, match="no such folder"):
         fetch(LocalModel(path=str(tmp_path / "nowhere")), tmp_path / "base/model.json")
-
-
-def test_a_folder_with_other_files_is_never_replaced(tiny_model, tmp_path):
-    (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(StudyError, match=r"holds thesis\.tex; a model needs a folder of its own"):
-        fetch(LocalModel(path=str(tiny_model)), tmp_path / "model.json")
-    (tmp_path / "thesis.tex").rename(tmp_path / "notes.json")
-    with pytest.raises(StudyError, match=r"holds notes\.json"):
+    (tmp_path / "notes.json").write_text("years of work")
+    with pytest.raises(StudyError, match=r"holds notes\.json; a model needs a folder of its own"):
         fetch(LocalModel(path=str(tiny_model)), tmp_path / "model.json")
     assert (tmp_path / "notes.json").read_text() == "years of work"
 
@@ -320,7 +266,6 @@ def test_a_fetch_waits_for_the_one_of_a_killed_snakemake_and_takes_its_model(tin
 
 def test_a_folder_that_changed_after_planning_is_refused(model_copy, tmp_path, monkeypatch):
     spec = {"source": "local", "path": str(model_copy)}
-    assert parse_spec(json.dumps(spec)) == LocalModel(path=str(model_copy))
     with pytest.raises(StudyError, match="has changed since the workflow was planned"):
         parse_spec(json.dumps({**spec, "content": "0" * 64}))
     planned = json.dumps({**spec, "content": folder_fingerprint(model_copy)})
@@ -341,14 +286,11 @@ def test_a_folder_that_changed_after_planning_is_refused(model_copy, tmp_path, m
     [
         ("{", "--spec: not JSON"),
         ('{"source": "hub", "id": "a/b", "revision": "main"}', "--spec: revision: 'main' is not allowed"),
-        ('{"source": "hub", "id": "a/b"}', "--spec: revision: missing"),
-        ('{"source": "web"}', "source 'web' is not allowed; allowed: hub, local, demo"),
     ],
 )
 def test_specs_that_are_no_model(spec, message):
-    with pytest.raises(StudyError) as caught:
+    with pytest.raises(StudyError, match=message):
         parse_spec(spec)
-    assert message in str(caught.value)
 
 
 def test_a_full_disk_is_one_line_and_with_space_the_same_command_ends_well(hub, files, tmp_path):
@@ -383,7 +325,6 @@ def test_a_reward_model_comes_whole(hub, tmp_path):
     ("change", "message"),
     [
         ({}, "holds Qwen2ForCausalLM, and reward_model needs a sequence classifier of transformers"),
-        ({"architectures": None}, "holds no architecture, and reward_model needs"),
         ({"architectures": ["Qwen2ForSequenceClassification"]}, "the weights score.weight are missing, and random"),
         ({"architectures": ["MyRewardModel"], "auto_map": {"AutoModel": "code.Mine"}}, "holds MyRewardModel, and"),
     ],
@@ -394,3 +335,25 @@ def test_what_is_no_reward_model_is_refused_before_any_run(model_copy, tmp_path,
     with pytest.raises(StudyError, match=message):
         fetch(LocalModel(path=str(model_copy)), tmp_path / "reward/model.json", check_sequence_classifier)
     assert not (tmp_path / "reward").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "fault", "message"),
+    [
+        # file, what the hub does to it, and what the user is told
+        ("model.safetensors", "truncated", "download failed: Consistency check failed: file should be of size"),
+        ("config.json", "corrupt", "config.json does not have the checksum that the hub publishes"),
+    ],
+)
+def test_a_bad_download_keeps_what_was_there(hub, files, tmp_path, tiny_model, name, fault, message):
+    commit = hub.add("models", "some/faulty", files, faults={name: fault})
+    result = fetch_from(hub, "some/faulty", commit, tmp_path)
+    assert result.returncode == GOES_ON
+    assert result.stderr.splitlines()[-1].startswith("error: some/faulty: ")
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert left_in(tmp_path) == []
+    fetch(LocalModel(path=str(tiny_model)), tmp_path / "model/model.json")
+    before = (tmp_path / "model/model.json").read_bytes()
+    assert fetch_from(hub, "some/faulty", commit, tmp_path).returncode == GOES_ON
+    assert (tmp_path / "model/model.json").read_bytes() == before

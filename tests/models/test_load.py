@@ -21,17 +21,12 @@ def test_tokenizer_keeps_its_own_pre_tokenizer(tiny_model):
     assert tokenizer.decode(tokenizer("12 and 345")["input_ids"]) == "12 and 345"
 
 
-def test_tokenizer_pads_on_the_left_with_the_end_of_text(tiny_model):
-    tokenizer = load_tokenizer(tiny_model)
+def test_tokenizer_pads_on_the_left_with_the_end_of_text(model_copy):
+    tokenizer = load_tokenizer(model_copy)
     batch = tokenizer(["12", "12 and"], padding=True)
     assert tokenizer.pad_token == "<end>"
-    assert batch["attention_mask"][0][0] == 0
-    assert batch["attention_mask"][0][-1] == 1
-
-
-def test_tokenizer_needs_a_token_to_pad_with(model_copy):
-    settings = model_copy / "tokenizer_config.json"
-    settings.write_text(json.dumps({"tokenizer_class": "TokenizersBackend"}))
+    assert (batch["attention_mask"][0][0], batch["attention_mask"][0][-1]) == (0, 1)
+    (model_copy / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "TokenizersBackend"}))
     with pytest.raises(StudyError, match="no pad_token and no eos_token"):
         load_tokenizer(model_copy)
 

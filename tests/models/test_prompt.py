@@ -41,9 +41,7 @@ KNOWN = ("qwen2_5", "qwen3", "llama3_1", "gemma3", "gptoss", "deepseekv3", "phi3
     [
         *((of_trl(name), "be brief", None) for name in KNOWN),
         (of_trl("smolvlm"), None, r"drops the question; '.*User: <end_of_utterance>.*; take a model with anoth"),
-        (EVERY, "be brief", None),
         (EVERY, None, None),
-        (USERS, None, None),
         (USERS, "be brief", r"drops the system text \(prompt.system\); '<questionzyx>' is what it makes of a chat;"),
         (DEFAULT, "be brief", r"drops the system text .*'you are kind <questionzyx>'"),
         (ALONE, "be brief", r"drops the question; '<systemzyx>'"),
@@ -56,42 +54,29 @@ KNOWN = ("qwen2_5", "qwen3", "llama3_1", "gemma3", "gptoss", "deepseekv3", "phi3
 def test_each_part_of_a_prompt_occurs_once_and_in_order(model_copy, template, system, message):
     if template:
         (model_copy / "chat_template.jinja").write_text(template)
-    check = (model_copy, "copy", Prompt(system=system, template="Please: {question} Thanks."), {})
-    if message is None:
-        check_prompt(*check)
-        return
-    with pytest.raises(StudyError, match=message.replace("questionzyx", "(Please: )?questionzyx( Thanks.)?")) as caught:
-        check_prompt(*check)
-    assert str(caught.value).isprintable()
+    message = message and message.replace("questionzyx", "(Please: )?questionzyx( Thanks.)?")
+    with pytest.raises(StudyError, match=message) if message else nullcontext() as caught:
+        check_prompt(model_copy, "copy", Prompt(system=system, template="Please: {question} Thanks."), {})
+    assert message is None or str(caught.value).isprintable()
 
 
 @pytest.mark.parametrize(
     ("template", "message"),
     [
         (EVERY + "{{ [1, 2] | random }}", "uses Jinja's random, so that prompts change by chance"),
-        (EVERY + "{{ lipsum() }}", "uses Jinja's lipsum, so that prompts change by chance"),
         (EVERY + "{{ [range(9999)] | map('ran' ~ 'dom') | first }}" * 3, "makes another text of the same chat each"),
     ],
 )
 def test_a_template_that_draws_is_refused(model_copy, template, message):
+    check_prompt(model_copy, "copy", Prompt(chat=False, template="Q: {question}"), {})  # needs no chat template
     (model_copy / "chat_template.jinja").write_text(template)
     with pytest.raises(StudyError, match=message):
         check_prompt(model_copy, "copy", Prompt(), {})
 
 
-@pytest.mark.parametrize("template", ["Q: {question}", "{question}"])
-def test_plain_prompts_need_no_chat_template(model_copy, template):
-    check_prompt(model_copy, "copy", Prompt(chat=False, template=template), {})
-
-
-def test_a_template_that_ends_the_text_is_told(model_copy, capsys):
-    (model_copy / "chat_template.jinja").write_text(EVERY + "<end>\n")
-    tell_prompt_end(model_copy, "copy", Prompt(), {})
-    assert "warning: copy: the chat template ends the prompt with the end token '<end>'" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
-    ("end", "told"), [("<think>\n", True), ("", False), ("<think>\n\n</think>\n\n", False), ("</think><think>", True)]
+    ("end", "told"),
+    [("<think>\n", True), ("", False), ("<think>\n\n</think>\n\n", False), ("</think><think>", True)],
 )
 def test_a_template_that_opens_the_reasoning_is_told(model_copy, capsys, end, told):
     (model_copy / "chat_template.jinja").write_text(EVERY + end)
