@@ -6,7 +6,7 @@ from transformers import GenerationConfig, MistralConfig, MistralForCausalLM, To
 
 from reward_ablation.config.sections.data import Prompt
 from reward_ablation.config.sections.evaluation import Evaluation
-from reward_ablation.evaluation.generate import choose_backend, find_end_tokens, generate_transformers, pad_left
+from reward_ablation.evaluation.generate import choose_backend, find_end_tokens, generate_transformers
 from reward_ablation.evaluation.requests import cut_at_end, list_requests, request_seed
 from reward_ablation.sampling.draws import draw, uniforms
 from reward_ablation.sampling.prompts import DATE, render_prompt, tokenize_prompts
@@ -35,12 +35,6 @@ def generate(model, tokenizer, problems):
         return requests, completions
 
     return run
-
-
-@pytest.fixture(scope="module")
-def everything(generate, prompts):
-    """All requests and their completions."""
-    return generate(prompts)
 
 
 def answers(requests, completions):
@@ -81,16 +75,6 @@ def test_no_number_draws_an_impossible_token(number):
 
 
 # ---------------------------------------------------------------------------- batches
-
-
-def test_padding_on_the_left_leaves_the_next_token_alone(model, prompts, tokenizer):
-    ids, mask = pad_left(prompts, tokenizer.pad_token_id)
-    with torch.inference_mode():
-        positions = (mask.cumsum(-1) - 1).clamp(min=0)
-        together = model(input_ids=ids, attention_mask=mask, position_ids=positions).logits[:, -1]
-        alone = torch.stack([model(input_ids=torch.tensor([prompt])).logits[0, -1] for prompt in prompts])
-    torch.testing.assert_close(together, alone, atol=1e-4, rtol=1e-4)
-    assert ids[:, -1].tolist() == [prompt[-1] for prompt in prompts]
 
 
 # ---------------------------------------------------------------------------- generate
@@ -171,7 +155,13 @@ def test_a_windowed_cache_takes_the_next_batch_when_the_last_request_has_ended(b
     assert len({len(completion.ids) for completion in together}) > 2
 
 
-def test_samples_differ_from_each_other_and_with_the_seed(prompts, generate, everything):
+def test_samples_differ_from_each_other_and_with_the_seed(prompts, generate, tokenizer):
+    everything = generate(prompts)
+    for completion in everything[1]:
+        assert completion.truncated == (tokenizer.eos_token_id not in completion.ids)
+        assert len(completion.ids) == 24 if completion.truncated else completion.ids[-1] == tokenizer.eos_token_id
+    # guards the other tests: both cases are among what they compare
+    assert {completion.truncated for completion in everything[1]} == {True, False}
     first, second = answers(*everything), answers(*generate(prompts, seed=1))
     sampled = [key for key in first if key[1] == "sampled"]
     assert len({tuple(first[key]) for key in sampled}) == len(sampled)
@@ -179,35 +169,16 @@ def test_samples_differ_from_each_other_and_with_the_seed(prompts, generate, eve
     assert all(first[key] == second[key] for key in first if key[1] == "greedy")
 
 
-def test_some_completions_end_and_some_are_truncated(tokenizer, everything):
-    """Guards the other tests: both cases are among what they compare."""
-    completions = everything[1]
-    for completion in completions:
-        assert completion.truncated == (tokenizer.eos_token_id not in completion.ids)
-        assert len(completion.ids) == 24 if completion.truncated else completion.ids[-1] == tokenizer.eos_token_id
-    assert {completion.truncated for completion in completions} == {True, False}
-
-
 # ---------------------------------------------------------------------------- end tokens, backend
 
 
-@pytest.mark.parametrize(
-    ("own", "expected"),
-    [(None, [1]), (1, [1]), (5, [1, 5]), ([7, 5], [1, 5, 7])],  # the tokenizer's is 1
-)
-@pytest.mark.parametrize("file", ["generation_config.json", "config.json"])
-def test_end_tokens_are_the_model_s_and_the_tokenizer_s(tmp_path, tokenizer, file, own, expected):
-    from transformers import Qwen2Config
-
-    if file == "config.json":
-        Qwen2Config(eos_token_id=own).save_pretrained(tmp_path)
-    else:
-        GenerationConfig(eos_token_id=own).save_pretrained(tmp_path)
+@pytest.mark.parametrize(("own", "expected"), [(None, [1]), (5, [1, 5]), ([7, 5], [1, 5, 7])])  # the tokenizer's is 1
+@pytest.mark.parametrize("kind", [GenerationConfig, MistralConfig])
+def test_end_tokens_are_the_model_s_and_the_tokenizer_s(tmp_path, tokenizer, kind, own, expected):
+    kind(eos_token_id=own).save_pretrained(tmp_path)
     assert find_end_tokens(tmp_path, tokenizer) == expected
-
-
-def test_the_end_token_of_a_model_type_ends_nothing(tmp_path, tokenizer):
-    """Llama's is 2. TRL reads the folder's files alone."""
+    # The end token of a model type ends nothing. Llama's is 2; TRL reads the folder's files alone.
+    (tmp_path / "generation_config.json").unlink(missing_ok=True)
     (tmp_path / "config.json").write_text('{"model_type": "llama"}')
     assert find_end_tokens(tmp_path, tokenizer) == [1]
 

@@ -1,6 +1,7 @@
 import importlib.metadata
 import json
 import math
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -80,42 +81,6 @@ def test_an_adapter_answers_as_its_merged_model(evaluate, adapter, model_folder)
     pd.testing.assert_frame_equal(base, pd.read_parquet(evaluate("unused", base=folder)))
 
 
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ("{", "--spec: not JSON "),
-        ({"evaluation": {"answer_format": "hash", "sample": 2}}, "--spec: evaluation: unknown key 'sample'"),
-    ],
-)
-def test_a_bad_spec_is_told_by_its_key(evaluate, spec, message):
-    with pytest.raises(StudyError, match=message):
-        evaluate(spec=spec if isinstance(spec, str) else json.dumps(spec))
-
-
-def test_prompts_longer_than_the_model_s_context_are_refused(evaluate, model_folder, tmp_path):
-    small = Path(shutil.copytree(model_folder, tmp_path / "small"))
-    config = json.loads((small / "config.json").read_text())
-    (small / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 17}))
-    with pytest.raises(
-        StudyError, match=r"evaluation.max_new_tokens: \w+: \d+ of \d+ prompts do not fit .* of 17 tokens"
-    ):
-        evaluate(model=small)
-
-
-def test_a_bad_set_of_problems_is_told_in_one_line(evaluate, problems, tmp_path):
-    def refused(path):
-        with pytest.raises(StudyError) as caught:
-            evaluate(problems=path)
-        assert "\n" not in str(caught.value)
-        return str(caught.value)
-
-    assert "not a prepared set of problems" in refused(tmp_path / "missing.parquet")
-    problems.drop(columns="answer").to_parquet(tmp_path / "columns.parquet")
-    assert "answer" in refused(tmp_path / "columns.parquet")
-    problems.head(0).to_parquet(tmp_path / "empty.parquet")
-    assert "no problems" in refused(tmp_path / "empty.parquet")
-
-
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 def test_on_a_gpu_it_waits_for_one_of_its_own(model_folder, problems_file, tmp_path):
     """The GPU is a stand-in: the command waits for it, and then CUDA does not find it."""
@@ -129,29 +94,11 @@ def test_on_a_gpu_it_waits_for_one_of_its_own(model_folder, problems_file, tmp_p
     here.clear()
 
 
-def test_a_folder_without_a_model_leaves_no_answers(evaluate, tmp_path):
-    with pytest.raises(StudyError, match="no tokenizer_config"):
-        evaluate(model=tmp_path)
-    assert list(tmp_path.rglob("*.*")) == [tmp_path / "answers" / ".unfinished", tmp_path / "answers/.unfinished/.lock"]
-
-
 def as_run(model, folder):
     """Folder of a run that has this model, with its digests recorded."""
     shutil.copytree(model, folder / "model")
     record_run(folder)
     return folder / "model"
-
-
-def test_a_damaged_model_is_refused_and_leaves_no_answers(evaluate, model_folder, tmp_path):
-    model = as_run(model_folder, tmp_path / "run")
-    assert evaluate("good", model=model).is_file()
-    weights = model / "model.safetensors"
-    content = bytearray(weights.read_bytes())
-    content[-8] ^= 1
-    weights.write_bytes(content)
-    with pytest.raises(StudyError, match=r"model\.safetensors: truncated or changed .* which trains it again"):
-        evaluate("bad", model=model)
-    assert not list((tmp_path / "bad").rglob("*.parquet"))
 
 
 def spoil(folder, value):
@@ -193,8 +140,10 @@ def test_a_damaged_base_under_an_adapter_is_refused(evaluate, adapter, model_fol
     write_json({"files": files}, base / "model.json")
     evaluate("good", model=adapter[0], base=base)
     (base / "config.json").write_text((base / "config.json").read_text() + "\n")
-    with pytest.raises(StudyError, match=r"base/config\.json: truncated or changed .* which fetches it again"):
-        evaluate("bad", model=adapter[0], base=base)
+    for model, further in ((adapter[0], {"base": base}), (base, {})):
+        with pytest.raises(StudyError, match=r"base/config\.json: truncated or changed .* which fetches it again"):
+            evaluate("bad", model=model, **further)
+    assert not list((tmp_path / "bad").rglob("*.parquet"))
 
 
 def test_a_full_disk_is_one_line_and_with_space_the_same_command_ends_well(evaluate, tmp_path):
@@ -257,19 +206,6 @@ def test_kept_models_answer_as_each_of_them_alone(evaluate, evaluate_run, keepin
     pd.testing.assert_frame_equal(final, pd.read_parquet(evaluate("final", model=adapter[1])))
 
 
-def test_a_kept_model_that_is_gone_is_refused(keeping, evaluate_run):
-    shutil.rmtree(keeping / "model-step5")
-    with pytest.raises(StudyError, match=r"model-step5/.*: there is no such .*which trains it again"):
-        evaluate_run(keeping)
-
-
-def test_a_run_that_kept_none_has_a_table_without_rows(model_folder, evaluate_run, tmp_path):
-    as_run(model_folder, tmp_path / "run")
-    rows = pd.read_parquet(evaluate_run(tmp_path / "run") / "problems.steps.parquet")
-    assert len(rows) == 0
-    assert rows.columns.tolist() == ["step", *SCHEMA.names]
-
-
 def test_the_record_says_what_made_the_answers(evaluate, evaluate_run, keeping, model_folder, problems_file):
     answers = evaluate()
     rows = pd.read_parquet(answers)
@@ -314,16 +250,51 @@ def test_the_chat_template_s_kwargs_reach_the_prompts(evaluate, model_folder, tm
     shutil.copytree(model_folder, model)
     template = "{% if short %}{{ messages[-1]['content'][:1] }}{% else %}{{ messages[-1]['content'] }}{% endif %}="
     (model / "chat_template.jinja").write_text(template)
-    spec = {
-        **SPEC,
-        "prompt": {**PROMPT, "template": "{question}", "chat": True},
-        "chat_template_kwargs": {"short": True},
-    }
-    plain = {**SPEC, "prompt": {**PROMPT, "template": "{question}="}}
-    short = pd.read_parquet(evaluate("short", model=model, spec=json.dumps(spec)))
-    whole = pd.read_parquet(evaluate("whole", model=model, spec=json.dumps({**spec, "chat_template_kwargs": {}})))
-    expected = pd.read_parquet(evaluate("plain", model=model, spec=json.dumps(plain)))
-    pd.testing.assert_frame_equal(whole, expected)
-    one_character = short["problem_id"] == "p-2"  # its question has one character
-    assert (short["completion"] == whole["completion"])[one_character].all()
-    assert (short["completion"] != whole["completion"])[~one_character].all()
+    chat = {**SPEC, "prompt": {**PROMPT, "template": "{question}", "chat": True}}
+
+    def completions(name, spec, **kwargs):
+        spec = json.dumps({**spec, "chat_template_kwargs": kwargs})
+        return pd.read_parquet(evaluate(name, model=model, spec=spec)).set_index("problem_id")["completion"]
+
+    short, whole = completions("short", chat, short=True), completions("whole", chat)
+    pd.testing.assert_series_equal(
+        whole, completions("plain", {**SPEC, "prompt": {**PROMPT, "template": "{question}="}})
+    )
+    one_character = short.index == "p-2"  # its question has one character
+    assert (short == whole)[one_character].all()
+    assert (short != whole)[~one_character].all()
+
+
+def test_a_bad_spec_set_or_model_is_told_in_one_line(evaluate, problems, model_folder, tmp_path):
+    def refused(**options):
+        with pytest.raises(StudyError) as caught:
+            evaluate(**options)
+        assert "\n" not in str(caught.value)
+        return str(caught.value)
+
+    spec = json.dumps({"evaluation": {"answer_format": "hash", "sample": 2}})
+    assert "--spec: evaluation: unknown key 'sample'" in refused(spec=spec)
+    assert "not a prepared set of problems" in refused(problems=tmp_path / "missing.parquet")
+    problems.drop(columns="answer").to_parquet(tmp_path / "columns.parquet")
+    assert "answer" in refused(problems=tmp_path / "columns.parquet")
+    problems.head(0).to_parquet(tmp_path / "empty.parquet")
+    assert "no problems" in refused(problems=tmp_path / "empty.parquet")
+    assert "no tokenizer_config" in refused(model=tmp_path)
+    small = Path(shutil.copytree(model_folder, tmp_path / "small"))
+    config = json.loads((small / "config.json").read_text())
+    (small / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 17}))
+    assert re.search(
+        r"evaluation.max_new_tokens: \w+: \d+ of \d+ prompts do not fit .* 17 tokens", refused(model=small)
+    )
+    assert not list((tmp_path / "answers").rglob("*.parquet"))
+
+
+def test_a_run_that_kept_none_has_a_table_without_rows_and_a_kept_model_that_is_gone_is_refused(
+    model_folder, evaluate_run, keeping, tmp_path
+):
+    as_run(model_folder, tmp_path / "without")
+    rows = pd.read_parquet(evaluate_run(tmp_path / "without", answers=tmp_path / "none") / "problems.steps.parquet")
+    assert (len(rows), rows.columns.tolist()) == (0, ["step", *SCHEMA.names])
+    shutil.rmtree(keeping / "model-step5")
+    with pytest.raises(StudyError, match=r"model-step5/.*: there is no such .*which trains it again"):
+        evaluate_run(keeping)

@@ -29,11 +29,7 @@ def test_every_request_has_its_own_stream_and_keeps_it():
     assert all(0 <= seed < 2**63 for seed in seeds)
     # Written down, since a change would change every sampled answer of every study.
     assert request_seed(Request("a", "sampled", 0, [1]), 0) == 7501225599165244262
-
-
-def test_more_tokens_begin_with_the_same_numbers():
-    request = Request("a", "sampled", 0, [1])
-    np.testing.assert_array_equal(uniforms(request_seed(request, 0), 8), uniforms(request_seed(request, 0), 32)[:8])
+    np.testing.assert_array_equal(uniforms(7, 8), uniforms(7, 32)[:8])  # more tokens begin with the same numbers
 
 
 @pytest.mark.parametrize(

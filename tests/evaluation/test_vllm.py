@@ -60,23 +60,18 @@ def test_greedy_and_sampled_requests_have_their_own_parameters(asked, requests, 
     assert asked.lora is None
 
 
-def test_an_adapter_is_loaded_over_its_base(asked, requests, tmp_path):
-    (tmp_path / "adapter_config.json").write_text('{"r": 12}')
-    VllmGenerator(EVALUATION, tmp_path / "base")(requests, tmp_path, [END])
-    assert asked.engine["model"] == str(tmp_path / "base")
-    assert asked.engine["max_lora_rank"] == 16
-    assert asked.lora == ("arm", 1, str(tmp_path))
-
-
 def test_all_adapters_over_a_base_share_an_engine(asked, requests, tmp_path):
     generator = VllmGenerator(EVALUATION, tmp_path / "base")
     loras = []
     for name in ("model", "model-step1", "model"):
         (tmp_path / name).mkdir(exist_ok=True)
-        (tmp_path / name / "adapter_config.json").write_text('{"r": 8}')
+        (tmp_path / name / "adapter_config.json").write_text('{"r": 12}')
         generator(requests, tmp_path / name, [END])
         loras.append(asked.lora)
-    assert [number for _, number, _ in loras] == [1, 2, 1]
+    assert (asked.engine["model"], asked.engine["max_lora_rank"]) == (str(tmp_path / "base"), 16)
+    assert [(number, path) for _, number, path in loras] == [
+        (number, str(tmp_path / name)) for number, name in ((1, "model"), (2, "model-step1"), (1, "model"))
+    ]
     assert len({name for name, _, _ in loras}) == 2
     assert asked.engines == 1
     (tmp_path / "whole").mkdir()

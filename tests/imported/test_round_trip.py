@@ -69,8 +69,8 @@ def test_what_is_not_known_is_said_and_not_made_up(both):
     assert all(what in words for what in ("no token counts", "no gradients", "truncated"))
 
 
-def test_files_of_trls_own_writer(tmp_path):
-    trainer = train(tmp_path / "run")
+def test_files_of_trls_own_writer(tiny_model, tmp_path):
+    trainer = train(tiny_model, tmp_path / "run")
     read = read_rollouts(tmp_path / "run", {})
     assert read.components == ["even_letters", "no_score_of_short"]  # and not the texts that a reward logs
     assert read.table.group_by("step").aggregate([([], "count_all")])["count_all"].to_pylist() == [8] * 4
@@ -86,8 +86,8 @@ def test_files_of_trls_own_writer(tmp_path):
     np.testing.assert_allclose(totals, [entry["reward"] for entry in logged], atol=1e-6)
 
 
-def test_a_generation_batch_that_trl_logs_twice_counts_once(tmp_path):
-    train(tmp_path, steps_per_generation=2, per_device_train_batch_size=4)
+def test_a_generation_batch_that_trl_logs_twice_counts_once(tiny_model, tmp_path):
+    train(tiny_model, tmp_path, steps_per_generation=2, per_device_train_batch_size=4)
     read = read_rollouts(tmp_path, {})
     assert sorted(set(read.table["step"].to_pylist())) == [1, 3]
     assert "2 files repeat the completions of the file before, and are left out." in read.missing

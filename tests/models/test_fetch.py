@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -9,11 +10,13 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import redirect_stderr
 from pathlib import Path
+from typing import NamedTuple
 
-import httpx
 import pytest
-from huggingface_hub import HfApi
+from huggingface_hub import constants
+from huggingface_hub.utils import disable_progress_bars
 
 from hub import Hub
 from reward_ablation.config.sections.model import HubModel, LocalModel
@@ -23,11 +26,10 @@ from reward_ablation.models.check import check_sequence_classifier
 from reward_ablation.models.fetch import copy, fetch
 from reward_ablation.models.verify import verify_model
 from reward_ablation.system.digests import folder_fingerprint
-from reward_ablation.system.errors import StudyError
+from reward_ablation.system.errors import StudyError, one_line_errors
 from reward_ablation.system.exit_status import GOES_ON, may_pass
 from storage import fill, small_disk
 
-from .commands import Commands, Result
 from .reward_models import save_reward_model
 
 NO_COMMIT = "0" * 40
@@ -39,23 +41,42 @@ def files(tiny_model) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def hub(tmp_path_factory):
-    """A hub, and `hub.commands` that know it."""
-    with Hub() as hub:
-        hub.commands = Commands(hub, tmp_path_factory.mktemp("commands"))
+def hub():
+    """A hub, which is the only one for this process."""
+    disable_progress_bars()
+    with Hub() as hub, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(constants, "ENDPOINT", hub.url)
+        patch.setattr(constants, "HF_HUB_OFFLINE", False)
+        patch.setattr(constants, "HF_HUB_DISABLE_XET", True)
         yield hub
-        hub.commands.close()
 
 
-def fetch_from(hub: Hub, name: str, commit: str, root: Path, *options: str, **others) -> Result:
+class Result(NamedTuple):
+    """How a command ended, and its errors."""
+
+    returncode: int
+    stderr: str
+
+
+def run(*arguments: object) -> Result:
+    """The command `python -m reward_ablation.models`."""
+    status, stderr = 0, io.StringIO()
+    try:
+        with redirect_stderr(stderr), one_line_errors():
+            main([*map(str, arguments)])
+    except SystemExit as error:
+        status = error.code
+    return Result(status, stderr.getvalue())
+
+
+def fetch_from(name: str, commit: str, root: Path, *options: str) -> Result:
     """Run the stage as the workflow does, into root/model."""
     spec = json.dumps({"source": "hub", "id": name, "revision": commit})
-    output = root / "model/model.json"
-    return hub.commands.run("--spec", spec, "--output", output, *options, **others)
+    return run("--spec", spec, "--output", root / "model/model.json", *options)
 
 
 def left_in(root: Path) -> list[str]:
-    return sorted(path.name for path in root.iterdir() if path.name != "home")
+    return sorted(path.name for path in root.iterdir())
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +86,11 @@ def fetched(hub, files, tmp_path_factory) -> Path:
     unwanted = {"README.md": b"read me", "pytorch_model.bin": b"pickle", "onnx/model.safetensors": b"another"}
     unwanted["model.fp16.safetensors"] = b"of other bits"
     commit = hub.add("models", "some/model", files | unwanted)
-    result = fetch_from(hub, "some/model", commit, root, umask=0o027)
-    assert result.returncode == 0, result.stderr
+    before = os.umask(0o027)
+    try:
+        assert fetch_from("some/model", commit, root) == (0, "")
+    finally:
+        os.umask(before)
     return root
 
 
@@ -83,10 +107,10 @@ def test_a_model_comes_whole_and_with_its_record(hub, files, fetched):
 
 def test_a_retry_after_a_failure_gives_the_same_record(hub, files, fetched, tmp_path):
     commit = hub.add("models", "some/model", files, faults={"model.safetensors": "truncated"})
-    assert fetch_from(hub, "some/model", commit, tmp_path).returncode == GOES_ON
+    assert fetch_from("some/model", commit, tmp_path).returncode == GOES_ON
     # Now the connection breaks once in the middle, which the client mends by asking for the rest.
     hub.add("models", "some/model", files, faults={"model.safetensors": "cut"})
-    result = fetch_from(hub, "some/model", commit, tmp_path)
+    result = fetch_from("some/model", commit, tmp_path)
     assert result.returncode == 0, result.stderr
     assert (tmp_path / "model/model.json").read_bytes() == (fetched / "model/model.json").read_bytes()
     assert left_in(tmp_path) == ["model"]
@@ -105,7 +129,7 @@ def test_what_cannot_be_fetched_is_said_in_one_line(hub, files, tmp_path, name, 
     content = {"config.json": b"{}", "pytorch_model.bin": b"pickle"} if name == "some/pickled" else files
     if name != "some/absent":
         own = hub.add("models", name, content, gated=name == "some/gated")
-    result = fetch_from(hub, name, commit or own, tmp_path)
+    result = fetch_from(name, commit or own, tmp_path)
     assert result.returncode == 1
     assert result.stderr.startswith(f"error: {name}: ")
     assert len(result.stderr.splitlines()) == 1
@@ -113,12 +137,9 @@ def test_what_cannot_be_fetched_is_said_in_one_line(hub, files, tmp_path, name, 
     assert left_in(tmp_path) == []
 
 
-def test_no_network_is_said_in_one_line(tmp_path, monkeypatch):
-    def refused(*arguments, **options):
-        raise httpx.ConnectError("Connection refused")
-
-    monkeypatch.setattr(HfApi, "model_info", refused)
-    with pytest.raises(StudyError, match=r"some/model: the hub cannot be reached \(Connection refused\)") as error:
+def test_no_network_is_said_in_one_line(hub, tmp_path, monkeypatch):
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")  # where nobody answers
+    with pytest.raises(StudyError, match=r"some/model: the hub cannot be reached \(.*Connection refused") as error:
         fetch(HubModel(id="some/model", revision=NO_COMMIT), tmp_path / "model/model.json")
     assert may_pass(error.value)
     assert left_in(tmp_path) == []
@@ -167,11 +188,9 @@ def test_a_link_out_of_the_folder_brings_nothing_into_the_results(model_copy, tm
     private = tmp_path / "private"
     private.write_text("my password")
     (model_copy / name).symlink_to("../private" if relative else private)
-    with pytest.raises(StudyError) as caught:
+    message = f"^{model_copy}/{name}: is a link to {private}, outside the model's folder; put the file itself there$"
+    with pytest.raises(StudyError, match=message):
         fetch(LocalModel(path=str(model_copy)), tmp_path / "base/model.json")
-    assert str(caught.value) == (
-        f"{model_copy}/{name}: is a link to {private}, outside the model's folder; put the file itself there"
-    )
     assert not (tmp_path / "base").exists()
 
 
@@ -235,12 +254,16 @@ def test_a_folder_with_other_files_is_never_replaced(tiny_model, tmp_path):
     assert (tmp_path / "notes.json").read_text() == "years of work"
 
 
-def test_what_a_killed_fetch_left_does_not_matter(tiny_model, tmp_path):
-    (tmp_path / ".base.fetching").mkdir()
-    (tmp_path / ".base.fetching/model.safetensors").write_bytes(b"half")
-    (tmp_path / "base").mkdir()  # Snakemake makes the folder of an output before the job starts
-    fetch(LocalModel(path=str(tiny_model)), tmp_path / "base/model.json")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["base"]
+def test_what_a_killed_fetch_left_does_not_matter(hub, tmp_path):
+    (tmp_path / ".model.fetching").mkdir()
+    (tmp_path / ".model.fetching/model.safetensors").write_bytes(b"half")
+    (tmp_path / "model").mkdir()  # Snakemake makes the folder of an output before the job starts
+    saved = save_reward_model(tmp_path.parent / "saved")
+    commit = hub.add("models", "some/reward", {path.name: path.read_bytes() for path in saved.iterdir()})
+    assert fetch_from("some/reward", commit, tmp_path, "--reward-model") == (0, "")
+    record = json.loads((tmp_path / "model/model.json").read_text())
+    assert (record["architecture"], record["revision"]) == ("LlamaForSequenceClassification", commit)
+    assert left_in(tmp_path) == ["model"]
 
 
 def test_a_fetch_waits_for_the_one_of_a_killed_snakemake_and_takes_its_model(tiny_model, tmp_path, monkeypatch):
@@ -257,9 +280,7 @@ def test_a_fetch_waits_for_the_one_of_a_killed_snakemake_and_takes_its_model(tin
     monkeypatch.setattr(module, "_fill", slow)
     fetch(model, output)
     second.join(timeout=60)
-    verify_model(tmp_path / "base")
-    assert len(filled) == 1
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["base"]
+    assert (len(filled), left_in(tmp_path)) == (1, ["base"])
     fetch(model, output)  # a model that was there before is replaced, as Snakemake asks
     assert len(filled) == 2
 
@@ -298,27 +319,15 @@ def test_a_full_disk_is_one_line_and_with_space_the_same_command_ends_well(hub, 
     with small_disk(tmp_path / "disk", "4m") as disk:
         filler = fill(disk, leave=8192)
         command = ("--spec", json.dumps(model), "--output", disk / "base" / "model.json")
-        result = hub.commands.run(*command)
-        errors = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
-        assert result.returncode == 1, result.stderr
-        assert len(errors) == 1, result.stderr
-        assert str(disk) in errors[0]
-        assert ": No space left on device; what is done is kept" in errors[0]
+        result = run(*command)
+        (error,) = (line for line in result.stderr.splitlines() if line.startswith("error: "))
+        assert (result.returncode, str(disk) in error) == (1, True)
+        assert ": No space left on device; what is done is kept" in error
         assert "Traceback" not in result.stderr
         assert [path.name for path in disk.rglob("*")] == [filler.name]
         filler.unlink()
-        assert hub.commands.run(*command).returncode == 0
+        assert run(*command).returncode == 0
         verify_model(disk / "base")
-
-
-def test_a_reward_model_comes_whole(hub, tmp_path):
-    saved = save_reward_model(tmp_path / "saved")
-    commit = hub.add("models", "some/reward", {path.name: path.read_bytes() for path in saved.iterdir()})
-    (tmp_path / "root").mkdir()
-    result = fetch_from(hub, "some/reward", commit, tmp_path / "root", "--reward-model")
-    assert result.returncode == 0, result.stderr
-    record = json.loads((tmp_path / "root/model/model.json").read_text())
-    assert (record["architecture"], record["revision"]) == ("LlamaForSequenceClassification", commit)
 
 
 @pytest.mark.parametrize(
@@ -347,7 +356,7 @@ def test_what_is_no_reward_model_is_refused_before_any_run(model_copy, tmp_path,
 )
 def test_a_bad_download_keeps_what_was_there(hub, files, tmp_path, tiny_model, name, fault, message):
     commit = hub.add("models", "some/faulty", files, faults={name: fault})
-    result = fetch_from(hub, "some/faulty", commit, tmp_path)
+    result = fetch_from("some/faulty", commit, tmp_path)
     assert result.returncode == GOES_ON
     assert result.stderr.splitlines()[-1].startswith("error: some/faulty: ")
     assert message in result.stderr
@@ -355,5 +364,5 @@ def test_a_bad_download_keeps_what_was_there(hub, files, tmp_path, tiny_model, n
     assert left_in(tmp_path) == []
     fetch(LocalModel(path=str(tiny_model)), tmp_path / "model/model.json")
     before = (tmp_path / "model/model.json").read_bytes()
-    assert fetch_from(hub, "some/faulty", commit, tmp_path).returncode == GOES_ON
+    assert fetch_from("some/faulty", commit, tmp_path).returncode == GOES_ON
     assert (tmp_path / "model/model.json").read_bytes() == before
