@@ -100,10 +100,7 @@ IN_PARTS = {"role": "user", "content": [{"type": "text", "text": "x?"}]}
     ("messages", "text"),
     [
         ([USER], "question is a list of messages (user); name its text with columns: {question: prompt.0.content}"),
-        (
-            [SYSTEM, USER],
-            "{question: prompt.1.content}, and give the system message as prompt.system",
-        ),
+        ([SYSTEM, USER], "{question: prompt.1.content}, and give the system message as prompt.system"),
         ([USER, ASSISTANT, USER], "(user, assistant, user), and a question is one message of the user"),
         (SHAREGPT[:1], "(user); name its text with columns: {question: prompt.0.value}"),
     ],

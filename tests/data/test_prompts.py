@@ -38,13 +38,6 @@ def test_a_question_becomes_a_prompt(prompt, expected):
     assert render_prompt("1 {question}?", prompt) == expected
 
 
-def test_a_chat_goes_through_the_template_up_to_the_assistant_s_turn(tokenizer):
-    prompts = [render_prompt(question, Prompt(system="s")) for question in ("1", "1 2?")]
-    texts = tokenizer.batch_decode(tokenize_prompts(prompts, tokenizer, DATE))
-    assert texts[0] == "system=s\nuser=1\nassistant="
-    assert len(set(map(len, tokenize_prompts(prompts, tokenizer, DATE)))) == 2  # no padding
-
-
 @pytest.mark.parametrize("kwargs", [None, {}, {"enable_thinking": True}, {"enable_thinking": False}], ids=str)
 def test_a_real_template_gets_the_study_s_kwargs_as_trl_gives_them(tokenizer, kwargs):
     """Qwen3's own template, as TRL ships it: without thinking, it opens the turn with an empty thought."""

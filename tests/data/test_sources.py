@@ -13,12 +13,7 @@ from reward_ablation.system.errors import StudyError
 
 
 @pytest.mark.parametrize(
-    ("answer", "gold"),
-    [
-        ("She has <<2+2=4>>4.\n#### 4", " 4"),
-        ("A loss.\n#### -3", " -3"),
-        ("Not worked out.", None),
-    ],
+    ("answer", "gold"), [("She has <<2+2=4>>4.\n#### 4", " 4"), ("A loss.\n#### -3", " -3"), ("Not worked out.", None)]
 )
 def test_gsm8k_gold(answer, gold):
     [row] = gsm8k([{"question": "How many?", "answer": answer}], "train")

@@ -74,40 +74,21 @@ def test_a_template_that_draws_is_refused(model_copy, template, message):
         check_prompt(model_copy, "copy", Prompt(), {})
 
 
-@pytest.mark.parametrize(
-    ("end", "told"),
-    [("<think>\n", True), ("", False), ("<think>\n\n</think>\n\n", False), ("</think><think>", True)],
-)
-def test_a_template_that_opens_the_reasoning_is_told(model_copy, capsys, end, told):
-    (model_copy / "chat_template.jinja").write_text(EVERY + end)
-    tell_prompt_end(model_copy, "copy", Prompt(), {})
-    assert ("warning: copy: the chat template opens <think> in the prompt; a " in capsys.readouterr().out) == told
-
-
-def test_a_tokenizer_that_appends_its_end_token_is_told_at_fetch(model_copy, capsys):
-    tell_prompt_end(model_copy, "copy", Prompt(chat=False), {})
-    assert not capsys.readouterr().out
-    tokenizer = load_tokenizer(model_copy)
-    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
-        single="$A <end>", special_tokens=[("<end>", tokenizer.eos_token_id)]
-    )
-    tokenizer.save_pretrained(model_copy)
-    tell_prompt_end(model_copy, "copy", Prompt(chat=False), {})
-    assert capsys.readouterr().out == "copy: the tokenizer appends '<end>' to a text; prompts are used without it\n"
-
-
 def test_fetch_checks_the_study_s_prompt(model_copy, tmp_path, capsys):
     """It also warns of a chat that ends in the end token."""
     (model_copy / "chat_template.jinja").write_text(USERS + "<end>")
-    spec = json.dumps({"source": "local", "path": str(model_copy)})
-    for system, refused in ((None, False), ("be brief", True)):
+
+    def fetch(system):
         prompt = json.dumps({**Prompt(system=system).model_dump(), "chat_template_kwargs": {}})
-        output = tmp_path / f"{system}" / "model.json"
-        with pytest.raises(StudyError, match="the chat template drops the system text") if refused else nullcontext():
-            main(["--spec", spec, "--prompt", prompt, "--output", str(output)])
-        assert output.exists() != refused
-        warning = f"warning: {model_copy}: the chat template ends the prompt with the end token"
-        assert (warning in capsys.readouterr().out) != refused
+        spec, output = json.dumps({"source": "local", "path": str(model_copy)}), tmp_path / f"{system}" / "model.json"
+        main(["--spec", spec, "--prompt", prompt, "--output", str(output)])
+
+    fetch(None)
+    warning = f"warning: {model_copy}: the chat template ends the prompt with the end token"
+    assert warning in capsys.readouterr().out
+    with pytest.raises(StudyError, match="the chat template drops the system text"):
+        fetch("be brief")
+    assert not (tmp_path / "be brief").exists()
 
 
 def test_the_template_of_a_reward_model_keeps_question_and_completion(tmp_path):
@@ -116,3 +97,18 @@ def test_the_template_of_a_reward_model_keeps_question_and_completion(tmp_path):
     without = save_reward_model(tmp_path / "without", ALONE)
     with pytest.raises(StudyError, match=r"^without: the chat template drops the completion; '<questionzyx>' is what"):
         check_sequence_classifier(without, "without")
+
+
+@pytest.mark.parametrize(
+    ("end", "told"), [("<think>\n", True), ("", False), ("<think>\n\n</think>\n\n", False), ("</think><think>", True)]
+)
+def test_what_the_end_of_a_prompt_does_is_told(model_copy, capsys, end, told):
+    (model_copy / "chat_template.jinja").write_text(EVERY + end)
+    tell_prompt_end(model_copy, "copy", Prompt(), {})
+    assert ("warning: copy: the chat template opens <think> in the prompt; a " in capsys.readouterr().out) == told
+    tokenizer = load_tokenizer(model_copy)
+    ending = TemplateProcessing(single="$A <end>", special_tokens=[("<end>", tokenizer.eos_token_id)])
+    tokenizer.backend_tokenizer.post_processor = ending
+    tokenizer.save_pretrained(model_copy)
+    tell_prompt_end(model_copy, "copy", Prompt(chat=False), {})
+    assert capsys.readouterr().out == "copy: the tokenizer appends '<end>' to a text; prompts are used without it\n"

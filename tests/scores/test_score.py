@@ -53,17 +53,6 @@ def test_a_mistake_of_a_metric_is_told_as_one_of_evaluation(tmp_path):
         score_answers(ANSWERS.iloc[1:2], PROBLEMS, {"quality": wrong})
 
 
-def test_a_metric_that_edits_its_columns_changes_no_other(tmp_path):
-    text = (
-        "def f(completions, words):\n    for of in words:\n        of.append('other')\n    return [0.0] * len(words)\n"
-    )
-    (tmp_path / "mine.py").write_text(text)
-    edits = load_component("mine.py:f", {}, tmp_path, section="evaluation.metrics", further=("words",))
-    scores = score_answers(ANSWERS, PROBLEMS, {"edits": edits, "share": share})
-    assert scores["share"].tolist() == [1.0, 0.5, 1.0]
-    assert PROBLEMS["words"].tolist() == [["x", "y"], ["z"]]
-
-
 def test_a_metric_sees_the_whole_group_of_a_problem():
     """The samples of a problem in one call, apart from its greedy answer and from those of other models."""
     samples, problems = 3, 2 * BATCH // 3

@@ -93,14 +93,3 @@ def test_values_of_other_types(case, tmp_path):
         if place[-1:] and "timing" not in place and "config" not in place:
             with suppress(StudyError):
                 table_of(name, changed(lines, place, next(strange)), tmp_path)
-
-
-def test_links_and_empty_folders(case, tmp_path):
-    name, lines, *_ = case
-    kind, _, file, *_ = CASES[name]
-    (tmp_path / "elsewhere").write_text("\n".join(lines))
-    (tmp_path / "run" / file).parent.mkdir(parents=True)
-    (tmp_path / "run" / file).symlink_to(tmp_path / "elsewhere")
-    for folder in (tmp_path / "run", tmp_path / "absent"):
-        with pytest.raises(StudyError, match=f"{folder}: no "):
-            getattr(reader(name), f"read_{kind}")(folder, {})

@@ -76,10 +76,7 @@ def test_samples(fields, row, tmp_path):
     assert {name: found[name] for name in row} == row
 
 
-@pytest.mark.parametrize(
-    ("plan", "mode"),
-    [({"config": {"temperature": 0}}, "greedy"), ({}, "greedy")],
-)
+@pytest.mark.parametrize(("plan", "mode"), [({"config": {"temperature": 0}}, "greedy"), ({}, "greedy")])
 def test_mode(plan, mode, tmp_path):
     answers = read_answers(written(tmp_path, {"plan": plan}), {"metric": "match"})
     assert answers.table["mode"].to_pylist() == [mode]

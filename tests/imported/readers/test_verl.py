@@ -121,8 +121,7 @@ def test_metrics_before_training_are_left_out(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "metric"),
-    [({}, "acc"), ({"step": 0}, "acc"), ({"metric": "reward", "mode": "sampled"}, "reward")],
+    ("options", "metric"), [({}, "acc"), ({"step": 0}, "acc"), ({"metric": "reward", "mode": "sampled"}, "reward")]
 )
 def test_answers_of_a_validation(options, metric):
     answers = read_answers(FILES / "validation", options)
