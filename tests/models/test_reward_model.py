@@ -73,15 +73,6 @@ def by_trl(folder: Path, monkeypatch, prompts: list, completions: list) -> list[
     return trainer._calculate_rewards(inputs, prompts, completions, [[0]] * len(prompts))[:, 0].tolist()
 
 
-def test_scores_are_those_of_trl_by_the_models_template(folder, monkeypatch):
-    chats = [[{"role": "user", "content": text}] for text in QUESTIONS]
-    answers = [[{"role": "assistant", "content": text}] for text in COMPLETIONS]
-    expected = by_trl(folder, monkeypatch, chats, answers)
-    assert len(set(expected)) == len(expected)
-    assert scores(folder) == pytest.approx(expected, abs=1e-6)
-    assert scores(folder, answers) == scores(folder)
-
-
 def test_neither_batch_nor_padding_changes_a_score(folder):
     alone = [scores(folder, [text], [question])[0] for text, question in zip(COMPLETIONS, QUESTIONS, strict=True)]
     assert scores(folder, batch_size=2) == pytest.approx(alone, abs=1e-6)

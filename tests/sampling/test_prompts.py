@@ -2,22 +2,19 @@ from pathlib import Path
 
 import pytest
 import trl
-from tokenizers import Tokenizer, decoders, models
 from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
 from reward_ablation.config.sections.data import Prompt
 from reward_ablation.sampling.prompts import DATE, render_prompt, tokenize_prompts
+from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.system.errors import StudyError
 
 
 @pytest.fixture
-def tokenizer() -> PreTrainedTokenizerFast:
-    """Characters, and a chat template that shows its roles."""
-    vocabulary = {token: index for index, token in enumerate(["<unk>", "<end>", *"abcdefghijklmnopqrstuvwxyz12=?\n"])}
-    backend = Tokenizer(models.BPE(vocab=vocabulary, merges=[], unk_token="<unk>"))
-    backend.decoder = decoders.Fuse()  # without it, a blank between any two tokens
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<end>")
+def tokenizer(tiny_model) -> PreTrainedTokenizerFast:
+    """A tokenizer of bytes whose chat template shows its roles."""
+    tokenizer = load_tokenizer(tiny_model)
     tokenizer.chat_template = (
         "{% for message in messages %}{{ message['role'] + '=' + message['content'] + '\n' }}{% endfor %}"
         "{% if add_generation_prompt %}{{ 'assistant=' }}{% endif %}"
@@ -53,7 +50,7 @@ def test_a_real_template_gets_the_study_s_kwargs_as_trl_gives_them(tokenizer, kw
 def test_a_template_that_asks_for_today_gets_the_study_s_date(tokenizer, date, shown):
     """Llama 3.2's own template, as TRL ships it: it writes today's date."""
     tokenizer.chat_template = (Path(trl.__file__).parent / "chat_templates" / "llama3_2.jinja").read_text()
-    tokenizer.bos_token = "<unk>"
+    tokenizer.bos_token = "<end>"
     messages = render_prompt("how many", Prompt(date=date))
     expected = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, date_string=shown)
     assert f"Today Date: {shown}\n" in expected
@@ -62,13 +59,13 @@ def test_a_template_that_asks_for_today_gets_the_study_s_date(tokenizer, date, s
 
 def test_a_plain_prompt_begins_as_the_tokenizer_begins_and_ends_as_it_is_written(tokenizer):
     plain = tokenize_prompts(["ab?", "1"], tokenizer, DATE)
-    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
-        single="<unk> $A <end>", special_tokens=[("<unk>", 0), ("<end>", 1)]
-    )
-    assert tokenizer("1")["input_ids"][-1] == 1
+    assert tokenizer.batch_decode(plain) == ["ab?", "1"]
+    processor = TemplateProcessing(single="<end> $A <end>", special_tokens=[("<end>", 0)])
+    tokenizer.backend_tokenizer.post_processor = processor
+    assert tokenizer("1")["input_ids"][-1] == 0
     assert tokenize_prompts(["ab?", "1"], tokenizer, DATE) == [[0, *ids] for ids in plain]
-    with pytest.raises(StudyError, match=r"a prompt begins with '<unk>', which the tokenizer puts before each prompt"):
-        tokenize_prompts(["<unk>ab?"], tokenizer, DATE)
+    with pytest.raises(StudyError, match=r"a prompt begins with '<end>', which the tokenizer puts before each prompt"):
+        tokenize_prompts(["<end>ab?"], tokenizer, DATE)
 
 
 def test_prompts_that_cannot_be_tokenized_are_refused(tokenizer):
