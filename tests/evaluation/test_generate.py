@@ -70,9 +70,6 @@ def test_top_p_keeps_the_tokens_that_transformers_keeps(top_p):
         assert set(tokens.tolist()) == set(kept[row].nonzero()[:, 0].tolist())
 
 
-# ---------------------------------------------------------------------------- batches
-
-
 # ---------------------------------------------------------------------------- generate
 
 

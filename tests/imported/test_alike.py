@@ -16,7 +16,6 @@ COLUMNS = {"step": "step", "problem": "problem", "prompt": "problem", "completio
 
 #: A run that was trained on a question of the evaluation.
 PROMPT = {"problems": ("p", "Solve.  How many apples has Tom on day\n 2 of May?")}
-APPLES = {"question": "How many apples has Tom on day"}
 
 
 def rows(seed, group=4, steps=(1, 2), problems="pq", first_again=False):

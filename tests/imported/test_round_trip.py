@@ -128,14 +128,15 @@ def test_weights_follow_from_totals_only_where_these_determine_them(tmp_path):
 def test_this_projects_answers_without_subjects_and_its_record_without_rollouts(tmp_path):
     original, runs = made_up(tmp_path)
     file = original / "data" / "evaluation" / "gsm8k_test.parquet"
+    answered = original / "evaluation" / runs[0]["folder"].removeprefix("runs/") / "gsm8k_test.parquet"
     options = {"questions": str(file), "correct": "correct_strict"}
-    name = runs[0]["folder"].removeprefix("runs/")
-    read = reward_ablation.read_answers(original / "evaluation" / name / "gsm8k_test.parquet", options)
+    read = reward_ablation.read_answers(answered, options)
     assert read.table["question"].null_count == 0
     assert read.table["subject"].null_count == len(read.table)
-    pd.read_parquet(file).assign(level=[["a"]] * len(pd.read_parquet(file))).to_parquet(file)
+    questions = pd.read_parquet(file)
+    questions.assign(level=[["a"]] * len(questions)).to_parquet(file)
     with pytest.raises(StudyError, match="name files of this project"):
-        reward_ablation.read_answers(original / "evaluation" / name / "gsm8k_test.parquet", options)
+        reward_ablation.read_answers(answered, options)
     record = original / runs[0]["folder"] / "run.json"
     record.write_text(json.dumps({**json.loads(record.read_text()), "files": {}}))
     with pytest.raises(StudyError, match=r"run\.json: names no rollouts\.parquet; copy the run's folder again"):

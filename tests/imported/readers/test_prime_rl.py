@@ -16,6 +16,11 @@ REPLIES = ["It is 5", "No idea", "4", "Four"]
 BRIEF = [1 / 3, 0.5, 1.0, 1.0]
 
 
+#: prime-rl 0.6: verifiers' own form, with prime-rl's advantage.
+OUTPUT = {"example_id": 7, "prompt": "q", "completion": "a", "reward": 1, "advantage": -0.25, "is_truncated": True}
+OUTPUT |= {"metrics": {"r": 1.0, "s": None}, "token_usage": {"output_tokens": 9.0}, "env_name": "sums"}
+
+
 def written(folder, name, lines):
     file = folder / name
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -68,38 +73,40 @@ def test_components_by_option(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "row"),
+    ("line", "row", "sentences"),
     [
         # 0.7: a trace for each line, and rewards times their weights
         (
             {**trace(rewards={"r": 0.5}), "env_name": "sums", "task": {"data": {"answer": 5}, "key": "k"}},
             {"problem_id": "sums/k", "gold": "5", "score_r": 0.5, "total": 0.5, "advantage": None},
+            ["effective", "no advantage", "times their weights"],
         ),
         # 0.8: a reward is null where the scoring did not run
         (
             trace(rewards={"r": None, "s": {"score": 2.0}}, stop_condition="max_turns", task={"hash": "h"}),
             {"problem_id": "h", "total": 2.0, "truncated": True},
+            ["effective", "no advantage", "no score r"],
         ),
-        (trace(rewards={"r": None}), {"total": None}),
-        (trace(task={"data": {"answer": [1]}}), {"gold": None}),
         # an episode of several agents, one of which is trained
         (
-            {"traces": [trace(agent={"name": "judge", "trainable": False}), trace(rewards={"r": 3})]},
-            {"completion": "a", "total": 3.0},
+            {"traces": [trace(agent={"name": "judge", "trainable": False}), trace(task={"data": {"answer": [1]}})]},
+            {"completion": "a", "total": 0.5, "gold": None},
+            ["effective", "no advantage"],
         ),
-        # 0.6: verifiers' own form, with prime-rl's advantage
         (
-            {"example_id": 7, "prompt": "q", "completion": "a", "reward": 1, "advantage": -0.25, "is_truncated": True}
-            | {"metrics": {"r": 1.0}, "token_usage": {"output_tokens": 9.0}, "env_name": "sums"},
+            OUTPUT,
             {"problem_id": "sums/7", "advantage": -0.25, "tokens": 9, "truncated": True, "score_r": 1.0, "step": 1},
+            ["do not tell rewards from metrics", "1 of 1 completions have no score s", "counted steps from 0"],
         ),
     ],
 )
-def test_layouts_of_all_versions(line, row, tmp_path):
+def test_layouts_of_all_versions(line, row, sentences, tmp_path):
     name = "rollouts/step_0/train_rollouts.jsonl" if "example_id" in line else TRACES
-    table = checked("rollouts", read_rollouts(written(tmp_path, name, [line]), {}).table, "prime_rl")
-    found = table.to_pylist()[0]
+    rollouts = read_rollouts(written(tmp_path, name, [line]), {})
+    found = checked("rollouts", rollouts.table, "prime_rl").to_pylist()[0]
     assert {name: found[name] for name in row} == row
+    assert len(rollouts.missing) == len(sentences)
+    assert all(any(sentence in one for one in rollouts.missing) for sentence in sentences)
 
 
 @pytest.mark.parametrize(
@@ -123,38 +130,10 @@ def test_text_of_messages(tmp_path):
     deep = [{"text": "q"}, {"type": "image_url"}]
     for _ in range(300):
         deep = [{"text": "q", "content": deep}]
-    nodes = [
-        {"message": {"role": "user", "content": content}} for content in (deep, [{"text": "r"}, {"type": "image_url"}])
-    ]
+    contents = (deep, [{"text": "r"}, {"type": "image_url"}])
+    nodes = [{"message": {"role": "user", "content": content}} for content in contents]
     row = read_rollouts(written(tmp_path, TRACES, [trace(nodes=nodes)]), {}).table.to_pylist()[0]
     assert (row["prompt"], row["completion"]) == ("q\n\nr\n\n[image_url]", "")
-
-
-@pytest.mark.parametrize(
-    ("name", "line", "sentences"),
-    [
-        (TRACES, trace(rewards={"r": 1}), ["effective", "no advantage", "times their weights"]),
-        (
-            "rollouts/step_1/train_rollouts.jsonl",
-            {"example_id": 7, "prompt": "q", "completion": "a", "reward": 1, "advantage": 0.5, "is_truncated": False}
-            | {"metrics": {"r": None}},
-            ["do not tell rewards from metrics", "1 of 1 completions have no score r", "counted steps from 0"],
-        ),
-    ],
-)
-def test_what_is_missing(name, line, sentences, tmp_path):
-    missing = sorted(read_rollouts(written(tmp_path, name, [line]), {}).missing)
-    assert len(missing) == len(sentences)
-    assert all(any(sentence in one for one in missing) for sentence in sentences)
-
-
-def test_prompts_of_a_task_may_vary_but_its_right_answer_may_not():
-    rows = {"problem_id": ["k", "k", "l"], "prompt": ["a", "b", "c"], "gold": ["1", "1", None]}
-    assert check_ids(pa.table(rows), "prompt", "x", own_ids=True) == [
-        "1 of 2 problems have several prompts; the first one counts."
-    ]
-    with pytest.raises(StudyError, match="x: problem k has two right answers, '1' and '2'; give each problem an id"):
-        check_ids(pa.table({**rows, "gold": ["1", "2", None]}), "prompt", "x", own_ids=True)
 
 
 @pytest.mark.parametrize("path", ["verifiers", f"prime_rl/{TRACES}"])
@@ -168,3 +147,9 @@ def test_answers(path):
     assert [label.startswith("sums/") for label in table["problem_id"]] == [path != "verifiers"] * 4
     assert table["brief"] == BRIEF
     assert table["reward"] == [1 + 0.5 / 3, 0.25, 1.5, 0.5]
+
+
+def test_prompts_of_a_task_may_vary():
+    rows = pa.table({"problem_id": ["k", "k", "l"], "prompt": ["a", "b", "c"], "gold": ["1", "1", None]})
+    words = ["1 of 2 problems have several prompts; the first one counts."]
+    assert check_ids(rows, "prompt", "x", own_ids=True) == words
