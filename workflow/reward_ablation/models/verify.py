@@ -18,11 +18,8 @@ FETCHED, TRAINED = "model.json", "run.json"
 
 
 def verify_model(folder: Path) -> None:
-    """Refuse a model with a truncated or changed file, before it costs hours of training or makes a wrong figure.
-
-    A folder without a record was not made by the workflow, and passes. `folder` is that of a base model, or `model` in
-    a run's folder.
-    """
+    """Refuse a model with a truncated or changed file, before it costs hours of training or makes a wrong figure."""
+    # A folder without a record was not made by the workflow, and passes.
     folder = Path(folder)
     if (folder / FETCHED).is_file():
         verify_base(folder)

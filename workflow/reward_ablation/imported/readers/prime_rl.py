@@ -173,10 +173,7 @@ def _trace(trace: Record, line: Record, missing: list[str]) -> Row:
 
 
 def _rewards(rewards: Record) -> tuple[dict[str, float], float]:
-    """Scores, and their weighted sum. A bare number is a reward times its weight.
-
-    A reward that is null has the score NaN and no part in the sum. An object with a null score makes the sum NaN.
-    """
+    """Scores, and their weighted sum without null rewards. A bare number is a reward times its weight."""
     scores = rewards.scores()
     given = [score for score in scores.values() if not math.isnan(score)]
     for name in rewards.value.keys() - scores.keys():
