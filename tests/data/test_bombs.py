@@ -1,7 +1,5 @@
 """Small files whose content needs more memory than a set of problems may take."""
 
-from __future__ import annotations
-
 import json
 
 import pyarrow as pa

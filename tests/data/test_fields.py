@@ -1,7 +1,5 @@
 """Fields inside columns, in all formats, and the lists of messages of TRL and verl."""
 
-from __future__ import annotations
-
 import json
 
 import pandas as pd

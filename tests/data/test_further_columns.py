@@ -1,7 +1,5 @@
 """Further columns, from a file of any format to the values that components receive."""
 
-from __future__ import annotations
-
 import json
 import math
 from decimal import Decimal

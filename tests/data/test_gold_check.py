@@ -1,7 +1,5 @@
 """A gold in the place of an answer must be graded correct against itself."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

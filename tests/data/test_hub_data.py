@@ -1,7 +1,5 @@
 """Known data sets: their rows, and a hub on loopback, through the real command and the real `datasets`."""
 
-from __future__ import annotations
-
 import io
 import json
 import subprocess

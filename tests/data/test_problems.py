@@ -1,7 +1,5 @@
 """Preparing a set of problems: what is dropped, what is refused, what is written."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Reading files: four formats with one content, and every way in which a file can be bad."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest

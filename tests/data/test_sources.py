@@ -1,7 +1,5 @@
 """Each source's rows in the columns of a problem."""
 
-from __future__ import annotations
-
 import json
 from decimal import Decimal
 

@@ -36,10 +36,9 @@ def test_every_request_has_its_own_stream_and_keeps_it():
     ("ids", "expected"),
     [
         ([5, 6, 7], Completion([5, 6, 7], truncated=True)),
-        ([5, 9, 0, 0], Completion([5, 9], truncated=False)),  # padding behind the end token
+        ([5, 9, 8, 0], Completion([5, 9], truncated=False)),  # another end token and padding behind the first
         ([9, 5, 6], Completion([9], truncated=False)),  # ends at once: one token, as in TRL
         ([5, 6, 8], Completion([5, 6, 8], truncated=False)),  # a second end token, at the last place
-        ([5, 9, 8], Completion([5, 9], truncated=False)),
     ],
 )
 def test_a_completion_goes_to_its_first_end_token(ids, expected):

@@ -66,7 +66,7 @@ def test_what_is_not_known_is_said_and_not_made_up(both):
     assert tables["cost"]["wall_hours"].isna().all()
     assert set(tables["provenance"]["value"]) == {"not known", "trl files"}
     words = " ".join(read_study(folder / "study.json").imported)
-    assert all(what in words for what in ("no token counts", "no gradients", "truncated"))
+    assert all(what in words for what in ("no token counts", "no gradients", "truncated", "exploratory"))
 
 
 def test_files_of_trls_own_writer(tiny_model, tmp_path):

@@ -1,7 +1,5 @@
 """TRL's own trainer on a model of a few parameters, for the files that TRL itself writes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from datasets import Dataset

@@ -1,7 +1,5 @@
 """Folders that are refused as models, and the messages."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

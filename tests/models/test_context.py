@@ -1,7 +1,5 @@
 """How long a text a model can read, by its config alone."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Fetching a model: from a hub on loopback and from a folder, by the real command."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,33 +1,14 @@
 """Loading models and tokenizers."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from transformers import AutoTokenizer
 
 from reward_ablation.models.load import load_model
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.system.errors import StudyError
-
-
-def test_tokenizer_keeps_its_own_pre_tokenizer(tiny_model):
-    # The trap is real: AutoTokenizer goes by model_type qwen2 and splits numbers into digits.
-    assert AutoTokenizer.from_pretrained(tiny_model).tokenize("345") == ["3", "4", "5"]
-    assert load_tokenizer(tiny_model).tokenize("345") == ["345"]
-
-
-def test_tokenizer_pads_on_the_left_with_the_end_of_text(model_copy):
-    tokenizer = load_tokenizer(model_copy)
-    batch = tokenizer(["12", "12 and"], padding=True)
-    assert tokenizer.pad_token == "<end>"
-    assert (batch["attention_mask"][0][0], batch["attention_mask"][0][-1]) == (0, 1)
-    (model_copy / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "TokenizersBackend"}))
-    with pytest.raises(StudyError, match="no pad_token and no eos_token"):
-        load_tokenizer(model_copy)
 
 
 def test_adapter_is_loaded_over_its_base(tiny_model, tmp_path):
@@ -53,3 +34,9 @@ def test_a_model_is_in_evaluation_mode_of_the_type_asked_for_and_never_of_a_pick
     (model_copy / "model.safetensors").unlink()
     with pytest.raises(OSError, match="safetensors"):
         load_model(model_copy)
+
+
+def test_tokenizer_needs_a_token_to_pad_with(model_copy):
+    (model_copy / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "TokenizersBackend"}))
+    with pytest.raises(StudyError, match="no pad_token and no eos_token"):
+        load_tokenizer(model_copy)

@@ -1,7 +1,5 @@
 """A chat template puts into the prompt what the study writes, or the model is refused at fetch."""
 
-from __future__ import annotations
-
 import json
 from contextlib import nullcontext
 from pathlib import Path

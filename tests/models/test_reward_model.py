@@ -1,23 +1,13 @@
 """A reward model's scores equal TRL's in batches of any size. Of long inputs, the end is scored."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file, save_file
-from transformers import (
-    AutoConfig,
-    AutoModelForSequenceClassification,
-    AutoTokenizer,
-    BertConfig,
-    BertForSequenceClassification,
-    BertTokenizer,
-    Trainer,
-)
 from trl.trainer import grpo_trainer
 
 from reward_ablation.models.reward_model import RewardModel, _check_length, host_reward_models
@@ -51,8 +41,8 @@ def scores(folder: Path, completions=COMPLETIONS, questions=QUESTIONS, **paramet
 
 def by_trl(folder: Path, monkeypatch, prompts: list, completions: list) -> list[float]:
     """Scores by TRL's own code, with what `GRPOTrainer._calculate_rewards` needs of a trainer."""
-    model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=1).eval()
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder, num_labels=1).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token  # these two lines are of TRL's __init__
     model.config.get_text_config().pad_token_id = tokenizer.pad_token_id
     trainer = object.__new__(grpo_trainer.GRPOTrainer)
@@ -68,7 +58,7 @@ def by_trl(folder: Path, monkeypatch, prompts: list, completions: list) -> list[
     )
     monkeypatch.setattr(grpo_trainer, "profiling_context", lambda *_: nullcontext())
     monkeypatch.setattr(grpo_trainer, "gather", lambda tensor: tensor)
-    monkeypatch.setattr(Trainer, "_prepare_inputs", lambda self, inputs: inputs)
+    monkeypatch.setattr(transformers.Trainer, "_prepare_inputs", lambda self, inputs: inputs)
     inputs = [{"prompt": prompt} for prompt in prompts]
     return trainer._calculate_rewards(inputs, prompts, completions, [[0]] * len(prompts))[:, 0].tolist()
 
@@ -93,10 +83,10 @@ def test_a_long_input_loses_its_beginning_and_is_counted(folder):
 def test_the_special_tokens_of_an_encoder_are_never_cut(tmp_path):
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c"]
     (tmp_path / "vocab.txt").write_text("\n".join(words))
-    BertTokenizer(str(tmp_path / "vocab.txt")).save_pretrained(tmp_path)
+    transformers.BertTokenizer(str(tmp_path / "vocab.txt")).save_pretrained(tmp_path)
     shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    config = BertConfig(vocab_size=8, num_labels=1, max_position_embeddings=16, **shape)
-    BertForSequenceClassification(config).save_pretrained(tmp_path)
+    config = transformers.BertConfig(vocab_size=8, num_labels=1, max_position_embeddings=16, **shape)
+    transformers.BertForSequenceClassification(config).save_pretrained(tmp_path)
     model = RewardModel(tmp_path, RewardModelSettings(str(tmp_path), max_length=4), torch.device("cpu"))
     tokens, cut = model._tokens(["a a a b c", "c"])
     assert cut == 1
@@ -110,7 +100,9 @@ def test_the_special_tokens_of_an_encoder_are_never_cut(tmp_path):
 def test_the_longest_input_is_what_the_table_of_positions_holds(kind, longest):
     shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
     numbers = {"vocab_size": 9, "max_position_embeddings": 20, "pad_token_id": 1 if kind == "roberta" else 0}
-    model = AutoModelForSequenceClassification.from_config(AutoConfig.for_model(kind, **shape, **numbers))
+    model = transformers.AutoModelForSequenceClassification.from_config(
+        transformers.AutoConfig.for_model(kind, **shape, **numbers)
+    )
     model(torch.full((1, longest), 7))
     with pytest.raises((IndexError, RuntimeError)):
         model(torch.full((1, longest + 1), 7))
@@ -128,9 +120,13 @@ def test_of_several_labels_one_is_the_score(tmp_path, settings, activation):
     labels = {"id2label": names, "label2id": {name: index for index, name in names.items()}}
     several = save_reward_model(tmp_path, **labels, **settings)
     messages = [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}]
-    tokens = AutoTokenizer.from_pretrained(several).apply_chat_template(messages, return_tensors="pt", return_dict=True)
+    tokens = transformers.AutoTokenizer.from_pretrained(several).apply_chat_template(
+        messages, return_tensors="pt", return_dict=True
+    )
     with torch.no_grad():
-        logits = AutoModelForSequenceClassification.from_pretrained(several)(input_ids=tokens["input_ids"]).logits
+        logits = transformers.AutoModelForSequenceClassification.from_pretrained(several)(
+            input_ids=tokens["input_ids"]
+        ).logits
     expected = [activation(logits)[0, 2].item()]
     for label in ("kind", 2):
         assert scores(several, ["4"], ["2 + 2?"], label=label) == pytest.approx(expected, abs=1e-6)

@@ -1,7 +1,5 @@
 """Models that are not what was written, by the digests of their record, or whose values are not finite."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The tokens of a model folder are those of its tokenizer.json, whatever class the folder names."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
