@@ -29,10 +29,7 @@ if TYPE_CHECKING:
 
 _PUNCTUATION = re.compile(r"""[\s?!.,;:%$'"`_\\\u2026]*""")
 #: Why a gold cannot be used, by the status that it gets when it is graded as an answer.
-_WHY = {
-    "unparseable": "unreadable: braces, nesting, length or control characters",
-    "error": "nothing in it to compare",
-}
+_WHY = {"unparseable": "unreadable: braces, nesting, length or control characters", "error": "nothing in it to compare"}
 _NAMED = 3  # failing problems that the message names
 _SHOWN = 50  # characters of a gold that it shows
 

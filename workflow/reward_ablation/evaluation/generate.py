@@ -73,11 +73,7 @@ def random_numbers(requests: Sequence[Request], evaluation: Evaluation) -> torch
 
 
 def generate_transformers(
-    requests: Sequence[Request],
-    model: Any,
-    end_tokens: Sequence[int],
-    pad_token: int,
-    evaluation: Evaluation,
+    requests: Sequence[Request], model: Any, end_tokens: Sequence[int], pad_token: int, evaluation: Evaluation
 ) -> list[Completion]:
     """Completions by transformers' `generate`, in the order of the requests."""
     # A request's random numbers do not depend on its batch. The last bits of its logits do, because of padding and the

@@ -13,12 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.config.sections.data import Prompt
-from reward_ablation.sampling.prompts import (
-    render_prompt,
-    split_special,
-    template_variables,
-    tokenize_prompts,
-)
+from reward_ablation.sampling.prompts import render_prompt, split_special, template_variables, tokenize_prompts
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.system.errors import StudyError
 
