@@ -26,10 +26,7 @@ def test_a_file_whose_content_takes_too_much_memory_is_one_line(tmp_path, monkey
     bomb(tmp_path / name)
     monkeypatch.setattr(command, "MOST_MEMORY", 2**26)
     spec = json.dumps({"source": {"source": "file", "path": str(tmp_path / name)}})
-    with pytest.raises(StudyError) as caught:
+    message = r"^train: the data takes more than 0\.0625 GiB of memory; leave out the columns and rows that the study"
+    with pytest.raises(StudyError, match=message):
         command.main(["--spec", spec, "--name", "train", "--output", str(tmp_path / "out.parquet")])
-    assert str(caught.value) == (
-        "train: the data takes more than 0.0625 GiB of memory; "
-        "leave out the columns and rows that the study does not use"
-    )
     assert not (tmp_path / "out.parquet").exists()

@@ -1,6 +1,7 @@
 """Fields inside columns, in all formats, and the lists of messages of TRL and verl."""
 
 import json
+import re
 
 import pandas as pd
 import pyarrow as pa
@@ -82,10 +83,8 @@ def test_a_row_without_the_field_has_no_value(tmp_path):
 )
 def test_names_that_lead_nowhere(tmp_path, gold, name, text):
     path = write(tmp_path / "mine.jsonl", [{"question": "x?", "gold": gold}])
-    with pytest.raises(StudyError) as caught:
+    with pytest.raises(StudyError, match=rf"^.*{re.escape(text)}.*\Z"):
         read(path, answer=name)
-    assert text in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 USER, SYSTEM, ASSISTANT = message("user"), message("system"), message("assistant", "1")
@@ -97,18 +96,16 @@ IN_PARTS = {"role": "user", "content": [{"type": "text", "text": "x?"}]}
 @pytest.mark.parametrize(
     ("messages", "text"),
     [
-        ([USER], "question is a list of messages (user); name its text with columns: {question: prompt.0.content}"),
+        ([USER], "user); name its text with columns: {question: prompt.0.content}"),
         ([SYSTEM, USER], "{question: prompt.1.content}, and give the system message as prompt.system"),
-        ([USER, ASSISTANT, USER], "(user, assistant, user), and a question is one message of the user"),
-        (SHAREGPT[:1], "(user); name its text with columns: {question: prompt.0.value}"),
+        ([USER, ASSISTANT, USER], "user, assistant, user), and a question is one message of the user"),
+        (SHAREGPT[:1], "user); name its text with columns: {question: prompt.0.value}"),
     ],
 )
 def test_a_list_of_messages_as_question(tmp_path, ending, messages, text):
     path = write(tmp_path / f"mine{ending}", [{"prompt": messages, "answer": "1"}])
-    with pytest.raises(StudyError) as caught:
+    with pytest.raises(StudyError, match=rf"^{path} row 0: question is a list of messages \(.*{re.escape(text)}"):
         read(path, question="prompt")
-    assert str(caught.value).startswith(f"{path} row 0: question is a list of messages (")
-    assert text in str(caught.value)
 
 
 def test_messages_and_objects_as_other_texts(tmp_path):

@@ -191,9 +191,8 @@ def one_row(**values):
 )
 def test_values_that_json_cannot_keep_are_refused_in_one_line(tmp_path, value, message):
     content = f'{{"question": "x?", "answer": "1", "mine": {value}}}'.encode()
-    with pytest.raises(StudyError, match=message) as refusal:
+    with pytest.raises(StudyError, match=rf"^.*{message}.*\Z"):
         prepared(tmp_path, content, ".jsonl", {"mine": "mine"})
-    assert "\n" not in str(refusal.value)
     assert not (tmp_path / "out.parquet").exists()
 
 

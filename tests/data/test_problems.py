@@ -84,9 +84,8 @@ def test_overlap_with_an_evaluation_set(tmp_path):
     ],
 )
 def test_rows_that_cannot_be_used_are_refused_in_one_line(tmp_path, rows, message):
-    with pytest.raises(StudyError, match=message) as caught:
+    with pytest.raises(StudyError, match=rf"^.*{message}.*\Z"):
         prepare(spec_of(tmp_path, rows), "mine", tmp_path / "out.parquet")
-    assert "\n" not in str(caught.value)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.jsonl"]
 
 

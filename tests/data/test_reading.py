@@ -65,10 +65,8 @@ def test_bad_files_are_refused_in_one_line(tmp_path, name, content, message):
     path = tmp_path / name
     if content is not None:
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(StudyError, match=message) as caught:
+    with pytest.raises(StudyError, match=rf"^{path}.*{message}.*\Z"):
         read_file(path)
-    assert str(caught.value).startswith(str(path))
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

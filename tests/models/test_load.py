@@ -4,26 +4,10 @@ import json
 
 import pytest
 import torch
-from peft import LoraConfig, get_peft_model
 
 from reward_ablation.models.load import load_model
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.system.errors import StudyError
-
-
-def test_adapter_is_loaded_over_its_base(tiny_model, tmp_path):
-    config = LoraConfig(r=2, target_modules="all-linear", init_lora_weights=False)
-    adapted = get_peft_model(load_model(tiny_model), config)
-    adapted.save_pretrained(tmp_path)
-    tokens = torch.tensor([[1, 2, 3]])
-    with torch.no_grad():
-        expected = adapted.eval()(tokens).logits
-        loaded = load_model(tmp_path, base=tiny_model)(tokens).logits
-        plain = load_model(tiny_model)(tokens).logits
-    torch.testing.assert_close(loaded, expected)
-    assert not torch.allclose(loaded, plain)
-    with pytest.raises(StudyError, match="holds a LoRA adapter; name its base"):
-        load_model(tmp_path)
 
 
 def test_a_model_is_in_evaluation_mode_of_the_type_asked_for_and_never_of_a_pickle(model_copy):
@@ -33,6 +17,9 @@ def test_a_model_is_in_evaluation_mode_of_the_type_asked_for_and_never_of_a_pick
     torch.save({}, model_copy / "pytorch_model.bin")
     (model_copy / "model.safetensors").unlink()
     with pytest.raises(OSError, match="safetensors"):
+        load_model(model_copy)
+    (model_copy / "adapter_config.json").write_text("{}")
+    with pytest.raises(StudyError, match="holds a LoRA adapter; name its base"):
         load_model(model_copy)
 
 
