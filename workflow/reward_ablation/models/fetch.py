@@ -94,13 +94,7 @@ def record_model(
 
 def _describe(model: HubModel | LocalModel | DemoModel) -> str:
     """What a record and an error message call a model."""
-    match model:
-        case HubModel():
-            return model.id
-        case LocalModel():
-            return model.path
-        case DemoModel():
-            return "demo"
+    return model.id if isinstance(model, HubModel) else model.path if isinstance(model, LocalModel) else "demo"
 
 
 def download(model: HubModel, folder: Path) -> list[RepoSibling]:
