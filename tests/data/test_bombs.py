@@ -1,7 +1,5 @@
 """Small files whose content needs more memory than a set of problems may take."""
 
-from __future__ import annotations
-
 import json
 
 import pyarrow as pa
@@ -11,8 +9,6 @@ import pytest
 from reward_ablation.data import __main__ as command
 from reward_ablation.system.errors import StudyError
 
-LIMIT = 2**26
-
 
 def equal_texts(path):
     """256 MiB: a dictionary with one text of 1 MiB, and 256 rows that refer to it; refused by pyarrow."""
@@ -20,27 +16,17 @@ def equal_texts(path):
     pq.write_table(pa.table({"question": column, "answer": ["1"] * 256}), path, compression="zstd")
 
 
-def nothing_in_many_rows(path):
-    """5 million rows of nulls, which Python's objects make large."""
-    pq.write_table(pa.table({name: pa.nulls(5_000_000, pa.string()) for name in ("question", "answer")}), path)
-
-
 def many_objects(path):
     """64 bytes of memory for three in the file."""
     path.write_text("[" + "{}," * 2_600_000 + "{}]")
 
 
-@pytest.mark.parametrize(
-    ("name", "bomb"), [("a.parquet", equal_texts), ("a.parquet", nothing_in_many_rows), ("a.json", many_objects)]
-)
+@pytest.mark.parametrize(("name", "bomb"), [("a.parquet", equal_texts), ("a.json", many_objects)])
 def test_a_file_whose_content_takes_too_much_memory_is_one_line(tmp_path, monkeypatch, name, bomb):
     bomb(tmp_path / name)
-    monkeypatch.setattr(command, "MOST_MEMORY", LIMIT)
+    monkeypatch.setattr(command, "MOST_MEMORY", 2**26)
     spec = json.dumps({"source": {"source": "file", "path": str(tmp_path / name)}})
-    with pytest.raises(StudyError) as caught:
+    message = r"^train: the data takes more than 0\.0625 GiB of memory; leave out the columns and rows that the study"
+    with pytest.raises(StudyError, match=message):
         command.main(["--spec", spec, "--name", "train", "--output", str(tmp_path / "out.parquet")])
-    assert str(caught.value) == (
-        "train: the data takes more than 0.0625 GiB of memory; "
-        "leave out the columns and rows that the study does not use"
-    )
     assert not (tmp_path / "out.parquet").exists()

@@ -1,10 +1,9 @@
 """Fields inside columns, in all formats, and the lists of messages of TRL and verl."""
 
-from __future__ import annotations
-
-import csv
 import json
+import re
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -37,19 +36,13 @@ COLUMNS = {
 
 
 def write(path, rows):
-    match path.suffix:
-        case ".jsonl":
-            path.write_text("\n".join(map(json.dumps, rows)))
-        case ".json":
-            path.write_text(json.dumps(rows))
-        case ".parquet":
-            pq.write_table(pa.Table.from_pylist(rows), path)
-        case ".csv":
-            with path.open("w", newline="") as file:
-                writer = csv.DictWriter(file, [*rows[0]])
-                writer.writeheader()
-                for row in rows:
-                    writer.writerow({key: v if isinstance(v, str) else json.dumps(v) for key, v in row.items()})
+    if path.suffix == ".jsonl":
+        path.write_text("\n".join(map(json.dumps, rows)))
+    elif path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        cells = [{key: v if isinstance(v, str) else json.dumps(v) for key, v in row.items()} for row in rows]
+        pd.DataFrame(cells).to_csv(path, index=False)
     return path
 
 
@@ -57,11 +50,10 @@ def read(path, **columns):
     return user_file(FileData(source="file", path=str(path), columns=columns))
 
 
-@pytest.mark.parametrize("ending", [".jsonl", ".json", ".parquet", ".csv"])
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet", ".csv"])
 def test_the_layout_of_verl(tmp_path, ending):
     rows = read(write(tmp_path / f"mine{ending}", VERL), **COLUMNS)
-    names = ("question", "answer", "level", "tests", "first")
-    assert [tuple(row[name] for name in names) for row in rows] == [
+    assert [tuple(row[name] for name in COLUMNS) for row in rows] == [
         (f"{index}?", str(index), index, [{"code": "f(1)"}], "f(1)") for index in (3, 4)
     ]
 
@@ -83,21 +75,16 @@ def test_a_row_without_the_field_has_no_value(tmp_path):
     ("gold", "name", "text"),
     [
         ({"style": "rule"}, "gold.text", "'gold' has no field 'text', which 'gold.text' asks for; fields here: style"),
-        ([1], "gold.text", "'gold' has no field 'text', which 'gold.text' asks for; a list has positions, from 0"),
-        ([1], "gold.1", "'gold' has no field '1', which"),
+        ([1], "gold.1", "'gold' has no field '1', which 'gold.1' asks for; a list has positions, from 0"),
         ({"a": "1"}, "gold.a.b", "mine.jsonl: columns.answer row 0: 'gold.a' is of type int and has no fields"),
-        ({"a": True}, "gold.a.b", "row 0: 'gold.a' is of type bool and has no fields"),
         ("{'a': 1}", "gold.a", "row 0: 'gold' is a text and not JSON, so that it has no fields"),
         ('{"a": 1, "a": 2}', "gold.a", "row 0: 'gold': line 1: key 'a' occurs twice"),
-        ({"a": "1"}, "silver.a", "columns.answer: no column 'silver.a'; columns here: question, gold"),
     ],
 )
 def test_names_that_lead_nowhere(tmp_path, gold, name, text):
     path = write(tmp_path / "mine.jsonl", [{"question": "x?", "gold": gold}])
-    with pytest.raises(StudyError) as caught:
+    with pytest.raises(StudyError, match=rf"^.*{re.escape(text)}.*\Z"):
         read(path, answer=name)
-    assert text in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 USER, SYSTEM, ASSISTANT = message("user"), message("system"), message("assistant", "1")
@@ -105,43 +92,28 @@ SHAREGPT = [{"from": name, "value": "x?"} for name in ("human", "gpt", "human")]
 IN_PARTS = {"role": "user", "content": [{"type": "text", "text": "x?"}]}
 
 
-@pytest.mark.parametrize("ending", [".jsonl", ".parquet", ".csv"])
+@pytest.mark.parametrize("ending", [".jsonl", ".csv"])
 @pytest.mark.parametrize(
     ("messages", "text"),
     [
-        ([USER], "question is a list of messages (user); name its text with columns: {question: prompt.0.content}"),
-        (
-            [SYSTEM, USER],
-            "(system, user); name its text with columns: {question: prompt.1.content}, and give the system message as "
-            "prompt.system",
-        ),
-        ([USER, ASSISTANT], "(user, assistant); name its text with columns: {question: prompt.0.content}"),
-        ([USER, ASSISTANT, USER], "(user, assistant, user), and a question is one message of the user"),
-        ([ASSISTANT], "(assistant), and a question is one message of the user"),
-        (SHAREGPT[:1], "(user); name its text with columns: {question: prompt.0.value}"),
+        ([USER], "user); name its text with columns: {question: prompt.0.content}"),
+        ([SYSTEM, USER], "{question: prompt.1.content}, and give the system message as prompt.system"),
+        ([USER, ASSISTANT, USER], "user, assistant, user), and a question is one message of the user"),
+        (SHAREGPT[:1], "user); name its text with columns: {question: prompt.0.value}"),
     ],
 )
 def test_a_list_of_messages_as_question(tmp_path, ending, messages, text):
     path = write(tmp_path / f"mine{ending}", [{"prompt": messages, "answer": "1"}])
-    with pytest.raises(StudyError) as caught:
-        read(path, question="prompt")
-    assert str(caught.value).startswith(f"{path} row 0: question is a list of messages (")
-    assert text in str(caught.value)
-
-
-def test_messages_as_pandas_writes_them_into_csv(tmp_path):
-    path = write(tmp_path / "mine.csv", [{"prompt": str([USER]), "answer": "1"}])
-    with pytest.raises(
-        StudyError, match=r"row 0: question is a list of messages as Python writes it, not as JSON; save"
-    ):
+    with pytest.raises(StudyError, match=rf"^{path} row 0: question is a list of messages \(.*{re.escape(text)}"):
         read(path, question="prompt")
 
 
 def test_messages_and_objects_as_other_texts(tmp_path):
+    path = write(tmp_path / "mine.csv", [{"prompt": str([USER]), "answer": "1"}])  # as pandas writes them
+    with pytest.raises(StudyError, match="question is a list of messages as Python writes it, not as JSON; save"):
+        read(path, question="prompt")
     path = write(tmp_path / "mine.jsonl", [{"question": "x?", "completion": [ASSISTANT], "gold": {"text": "1"}}])
-    with pytest.raises(
-        StudyError, match=r"\(assistant\); name a message's text, as .* \{solution: completion.-1.content"
-    ):
+    with pytest.raises(StudyError, match=r"name a message's text, as .* \{solution: completion.-1.content"):
         read(path, answer="gold.text", solution="completion")
     with pytest.raises(StudyError, match=r"answer is an object; .*columns: \{answer: gold.field\}; fields here: text"):
         read(path, answer="gold")
@@ -152,16 +124,12 @@ def test_messages_and_objects_as_other_texts(tmp_path):
 @pytest.mark.parametrize(
     ("name", "messages", "taken"),
     [
-        ("prompt.0.content", [USER], True),
         ("prompt.-1.content", [SYSTEM, USER], True),
         ("prompt.0.content", [USER, ASSISTANT], True),
         ("prompt.0.content", [SYSTEM, USER], False),
-        ("prompt.1.content", [USER, ASSISTANT], False),
         ("prompt.0.content", [USER, ASSISTANT, USER], False),  # the answer is that to the last question
-        ("prompt.-1.content", [USER, ASSISTANT, USER], False),
         ("prompt.0.content.0.text", [IN_PARTS], True),
         ("prompt.2.content.0.text", [IN_PARTS, ASSISTANT, IN_PARTS], False),
-        ("prompt.0.value", SHAREGPT[:1], True),
         ("prompt.2.value", SHAREGPT, False),
     ],
 )

@@ -1,6 +1,4 @@
-"""Known data sets from a hub on loopback, through the real command and the real `datasets`."""
-
-from __future__ import annotations
+"""Known data sets: their rows, and a hub on loopback, through the real command and the real `datasets`."""
 
 import io
 import json
@@ -13,10 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hub import Hub
-from reward_ablation.config.sections.data import FURTHER_COLUMNS, REVISIONS, SPLITS, HubData
-from reward_ablation.data.prepared import read_prepared
 from reward_ablation.data.sources import REPOSITORIES, humaneval, ifeval, mbpp
-from reward_ablation.rewards.columns import json_columns
 from reward_ablation.rewards.components.instructions import instructions
 from reward_ablation.rewards.components.unit_tests import unit_tests
 from reward_ablation.system.errors import StudyError
@@ -42,12 +37,6 @@ GSM8K = {
     "main/test-00000-of-00001.parquet": parquet(
         [{"question": f"What is {n} + 1,000?", "answer": f"#### {n + 1000:,}"} for n in range(1319)]
     ),
-}
-MATH500 = {
-    "test.jsonl": b"\n".join(
-        json.dumps({"problem": f"x = {n}?", "solution": f"\\boxed{{{n}}}", "answer": f"{n}", "level": 1}).encode()
-        for n in range(500)
-    )
 }
 
 
@@ -102,129 +91,69 @@ def test_a_bad_download_is_refused_in_one_line(hub, prepared):
     assert not [path for name in errors for path in prepared.glob(f"*{name}*")]
 
 
-def mbpp_row(number: int) -> dict:
-    return {
-        "task_id": number,
-        "text": f"Write a function to add {number}.",
-        "code": f"def add(x):\r\n  return x + {number}",
-        "test_list": [f"assert add({x}) == {x + number}" for x in range(3)],
-        "test_setup_code": "import math" if number % 7 == 0 else "",
-        "challenge_test_list": ["assert add(-1) == 0"],
-    }
-
-
-def humaneval_row(number: int) -> dict:
-    return {
-        "task_id": f"HumanEval/{number}",
-        "prompt": f'def add_{number}(x):\n    """Add {number}."""\n',
-        "canonical_solution": f"    return x + {number}\n",
-        "test": f"def check(candidate):\n    assert candidate(1) == {number + 1}\n",
-        "entry_point": f"add_{number}",
-    }
-
-
-def ifeval_row(number: int) -> dict:
-    """A row as in the file on the hub; `datasets` adds the keywords of all rows to it."""
-    return {
-        "key": 1000 + number,
-        "prompt": f"Write {number} words without a comma.",
-        "instruction_id_list": ["punctuation:no_comma", "length_constraints:number_words"],
-        "kwargs": [{}, {"relation": "at least", "num_words": number}],
-    }
-
-
-MBPP_FILES = {split: f"full/{split}-00000-of-00001.parquet" for split in SPLITS["mbpp"]}
-MATH_FILE = "data/test-00000-of-00001.parquet"
-HUMANEVAL_FILE = "openai_humaneval/test-00000-of-00001.parquet"
-REPOSITORY_FILES = {
-    "gsm8k": GSM8K,
-    "math500": MATH500,
-    "mbpp": {"README.md": card("full", MBPP_FILES)}
-    | {path: parquet([mbpp_row(n) for n in range(REPOSITORIES["mbpp"].rows[s])]) for s, path in MBPP_FILES.items()},
-    "humaneval": {
-        "README.md": card("openai_humaneval", {"test": HUMANEVAL_FILE}),
-        HUMANEVAL_FILE: parquet([humaneval_row(n) for n in range(164)]),
-    },
-    "ifeval": {"ifeval_input_data.jsonl": "\n".join(json.dumps(ifeval_row(n)) for n in range(541)).encode()},
-}
-
-
 @pytest.fixture(scope="module")
 def prepared(hub, tmp_path_factory):
-    """Folder with sets of five sources, and what was said of two bad downloads."""
-    folder, specs = tmp_path_factory.mktemp("prepared"), {}
-    for source, files in REPOSITORY_FILES.items():
-        commit = hub.add("datasets", REPOSITORIES[source].name, files)
-        split = "train" if "train" in SPLITS[source] and source != "gsm8k" else "test"
-        golds = source in ("math500", "gsm8k")
-        specs[source] = {"source": {"source": source, "split": split, "revision": commit}, "golds": golds}
-    gsm8k = specs["gsm8k"]["source"]
-    specs["no_commit"] = {"source": gsm8k | {"revision": NO_COMMIT}}
-    files = {"README.md": card("default", {"test": MATH_FILE}), MATH_FILE: parquet([{"problem": "x?"}])}
-    commit = hub.add("datasets", REPOSITORIES["math"].name, files, faults={MATH_FILE: "truncated"})
+    """Folder with GSM8K's test problems, and what was said of two bad downloads."""
+    folder = tmp_path_factory.mktemp("prepared")
+    commit = hub.add("datasets", REPOSITORIES["gsm8k"].name, GSM8K)
+    gsm8k = {"source": "gsm8k", "split": "test", "revision": commit}
+    specs = {"gsm8k": {"source": gsm8k}, "no_commit": {"source": gsm8k | {"revision": NO_COMMIT}}}
+    file = "data/test-00000-of-00001.parquet"
+    files = {"README.md": card("default", {"test": file}), file: parquet([{"problem": "x?"}])}
+    commit = hub.add("datasets", REPOSITORIES["math"].name, files, faults={file: "truncated"})
     specs["truncated"] = {"source": {"source": "math", "split": "test", "revision": commit}}
     (folder / "errors.json").write_text(json.dumps(prepare_from(hub, folder, specs)))
     return folder
 
 
-@pytest.mark.parametrize(
-    ("source", "split", "rows", "of_json"),
-    [
-        ("math500", "test", 500, ()),
-        ("mbpp", "train", 374, ("unit_tests",)),
-        ("humaneval", "test", 164, ("unit_tests",)),
-        ("ifeval", "train", 541, ("instructions",)),
-    ],
-)
-def test_a_data_set_at_a_commit(prepared, source, split, rows, of_json):
-    path = prepared / f"{source}.parquet"
-    assert json.loads(path.with_suffix(".json").read_text())["rows"] == rows
-    assert json_columns(pq.read_schema(path)) == of_json
-    frame = read_prepared(path)
-    assert frame["answer"].isna().all() == (source != "math500")
-    row = frame.iloc[7].to_dict()
-    if source == "math500":
-        assert (row["id"], row["question"], row["answer"]) == ("math500/test/7", "x = 7?", "7")
-    elif source == "mbpp":
-        tests = mbpp_row(7)["test_list"]
-        assert row["id"] == f"mbpp/{split}/7"
-        assert row["question"] == f"Write a function to add 7.\n\nYour code should pass this test:\n\n{tests[0]}"
-        assert row["unit_tests"] == ["import math", *tests]
-        assert frame["unit_tests"][8] == mbpp_row(8)["test_list"]
-        assert row["solution"] == mbpp_row(7)["code"]
-    elif source == "humaneval":
-        assert row["id"] == "humaneval/test/7"
-        assert row["code_before"] == humaneval_row(7)["prompt"]
-        assert row["question"] == row["code_before"].strip()
-        programs = [row["solution"], "    return 0\n", f"```python\n{row['code_before']}{row['solution']}```"]
-        columns = {name: [row[name]] * len(programs) for name in ("code_before", "unit_tests")}
-        assert unit_tests(programs, prefix_column="code_before", **columns) == [1.0, 0.0, 1.0]
-    else:
-        assert row["id"] == "ifeval/train/1007"
-        assert row["instructions"] == [
-            {"id": "punctuation:no_comma", "kwargs": {}},
-            {"id": "length_constraints:number_words", "kwargs": {"relation": "at least", "num_words": 7}},
-        ]
-        text = "one two three four five six seven"
-        assert instructions([text, "few"], instructions=[row["instructions"]] * 2) == [1.0, 0.0]
+def test_rows_of_mbpp():
+    tests = [f"assert add({x}) == {x + 7}" for x in range(3)]
+    raw = {"task_id": 7, "text": "Write a function to add 7.", "code": "def add(x):\r\n  return x + 7"}
+    raw |= {"test_list": tests, "test_setup_code": "import math", "challenge_test_list": ["assert add(-1) == 0"]}
+    row, other = mbpp([raw, raw | {"task_id": 8, "test_setup_code": ""}], "train")
+    assert row["id"] == "mbpp/train/7"
+    assert row["question"] == f"Write a function to add 7.\n\nYour code should pass this test:\n\n{tests[0]}"
+    assert (row["unit_tests"], other["unit_tests"]) == (["import math", *tests], tests)
+    assert row["solution"] == raw["code"]
 
 
-@pytest.mark.parametrize("source", sorted(FURTHER_COLUMNS))
-def test_each_known_source_has_a_commit_and_splits_of_known_sizes(source):
-    assert HubData(source=source, split=SPLITS[source][0]).revision == REVISIONS[source]
-    assert tuple(REPOSITORIES[source].rows) == SPLITS[source]
+def test_rows_of_humaneval_and_their_unit_tests():
+    raw = {"task_id": "HumanEval/7", "prompt": 'def add_7(x):\n    """Add 7."""\n', "entry_point": "add_7"}
+    raw |= {"canonical_solution": "    return x + 7\n", "test": "def check(candidate):\n    assert candidate(1) == 8\n"}
+    [row] = humaneval([raw], "test")
+    assert (row["id"], row["code_before"], row["question"]) == ("humaneval/test/7", raw["prompt"], raw["prompt"])
+    programs = [row["solution"], "    return 0\n", f"```python\n{row['code_before']}{row['solution']}```"]
+    columns = {name: [row[name]] * len(programs) for name in ("code_before", "unit_tests")}
+    assert unit_tests(programs, prefix_column="code_before", **columns) == [1.0, 0.0, 1.0]
+
+
+IFEVAL = {
+    "key": 1007,
+    "prompt": "Write 7 words without a comma.",
+    "instruction_id_list": ["punctuation:no_comma", "length_constraints:number_words"],
+    # `datasets` adds the keywords of all rows to each
+    "kwargs": [{"num_words": None, "relation": None}, {"relation": "at least", "num_words": 7}],
+}
+
+
+def test_rows_of_ifeval_and_their_instructions():
+    [row] = ifeval([IFEVAL], "train")
+    assert row["id"] == "ifeval/train/1007"
+    assert row["instructions"] == [
+        {"id": "punctuation:no_comma", "kwargs": {}},
+        {"id": "length_constraints:number_words", "kwargs": {"relation": "at least", "num_words": 7}},
+    ]
+    text = "one two three four five six seven"
+    assert instructions([text, "few"], instructions=[row["instructions"]] * 2) == [1.0, 0.0]
 
 
 @pytest.mark.parametrize(
     ("problems", "row", "message"),
     [
         (mbpp, {"task_id": 1, "text": "x", "test_list": []}, "mbpp row 0: test_list must be a list of at least one"),
-        (mbpp, {"task_id": 1, "text": "x", "test_list": "assert 1"}, "mbpp row 0: test_list must be a list"),
-        (mbpp, {"text": "x", "test_list": ["assert 1"]}, "mbpp row 0: no column 'task_id'"),
         (humaneval, {"prompt": "def f():"}, "humaneval row 0: no column 'test'"),
-        (ifeval, ifeval_row(1) | {"kwargs": [{}]}, "ifeval row 0: kwargs must hold one object for each of the 2 inst"),
-        (ifeval, ifeval_row(1) | {"kwargs": ["", ""]}, "ifeval row 0: kwargs must hold one object for each"),
-        (ifeval, ifeval_row(1) | {"kwargs": None}, "ifeval row 0: kwargs must be a list"),
+        (ifeval, IFEVAL | {"kwargs": [{}]}, "ifeval row 0: kwargs must hold one object for each of the 2 inst"),
+        (ifeval, IFEVAL | {"kwargs": ["", ""]}, "ifeval row 0: kwargs must hold one object for each"),
     ],
 )
 def test_rows_of_another_data_set_are_refused(problems, row, message):

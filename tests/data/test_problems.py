@@ -1,25 +1,19 @@
 """Preparing a set of problems: what is dropped, what is refused, what is written."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 from decimal import Decimal
 
-import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from pandas._libs.parsers import STR_NA_VALUES
 
 from reward_ablation.data import problems, sources
 from reward_ablation.data.__main__ import main
-from reward_ablation.data.problems import PrepareSpec, as_text, prepare, question_key, schema
-from reward_ablation.data.reading import MISSING_WORDS
+from reward_ablation.data.problems import PrepareSpec, as_text, prepare, schema
 from reward_ablation.study.core_digest import deciding_digest
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256
-from storage import fill, small_disk
 
 
 def spec_of(tmp_path, rows, name="mine", **switches) -> PrepareSpec:
@@ -36,101 +30,36 @@ def test_the_schema_is_the_same_whatever_the_source_lacks(tmp_path):
     prepare(spec_of(tmp_path, [problem(" x? ", 72.0)]), "mine", tmp_path / "out.parquet")
     table = pq.read_table(tmp_path / "out.parquet")
     assert table.schema == schema()
-    assert table.to_pylist() == [
-        {
-            "id": "file/mine/0",
-            "question": "x?",
-            "answer": "72",
-            "solution": None,
-            "source": "file",
-            "split": "all",
-            "level": None,
-            "subject": None,
-        }
-    ]
+    known = {"id": "file/mine/0", "question": "x?", "answer": "72", "source": "file", "split": "all"}
+    assert table.to_pylist() == [dict.fromkeys(schema().names) | known]
 
 
-@pytest.mark.parametrize("answer", [None, "", "  ", float("nan")])
-def test_problems_without_gold_are_dropped_and_counted(tmp_path, answer):
-    prepare(spec_of(tmp_path, [problem("x?"), problem("y?", answer)]), "mine", tmp_path / "out.parquet")
-    counts = json.loads((tmp_path / "out.json").read_text())
-    assert (counts["rows"], counts["dropped_no_gold"]) == (1, 1)
-
-
-@pytest.mark.parametrize("ending", ["jsonl", "json", "csv", "parquet"])
-def test_words_for_missing_golds_are_dropped_counted_and_told(tmp_path, capsys, ending):
+def test_words_for_missing_golds_are_dropped_counted_and_told(tmp_path, capsys):
     golds = ["1", "nan", "None", " N/A ", "inf", "nan", "none", "Infinity", r"\text{None}", "", "#DIV/0!"]
-    frame = pd.DataFrame({"question": [f"{index}?" for index in range(len(golds))], "answer": golds})
-    path = tmp_path / f"mine.{ending}"
-    {
-        "jsonl": lambda: frame.to_json(path, orient="records", lines=True),
-        "json": lambda: frame.to_json(path, orient="records"),
-        "csv": lambda: frame.to_csv(path, index=False),
-        "parquet": lambda: frame.to_parquet(path),
-    }[ending]()
-    spec = PrepareSpec.model_validate({"source": {"source": "file", "path": str(path)}})
-    prepare(spec, "mine", tmp_path / "out.parquet")
+    rows = [problem(f"{index}?", gold) for index, gold in enumerate(golds)]
+    prepare(spec_of(tmp_path, rows), "mine", tmp_path / "out.parquet")
     kept = pq.read_table(tmp_path / "out.parquet")["answer"].to_pylist()
     assert kept == ["1", "none", "Infinity", r"\text{None}"]
     counts = json.loads((tmp_path / "out.json").read_text())
     words = {"nan": 2, "None": 1, "N/A": 1, "inf": 1, "#DIV/0!": 1}
     assert (counts["dropped_no_gold"], counts["golds_taken_as_missing"]) == (7, words)
     [line] = capsys.readouterr().out.splitlines()
-    assert line == (
-        "mine: golds that count as missing: 'nan' (2), 'None' (1), 'N/A' (1), 'inf' (1), '#DIV/0!' (1); "
-        r"where such a word is the answer, write it as \text{...}"
-    )
+    assert line.startswith("mine: golds that count as missing: 'nan' (2), 'None' (1), 'N/A' (1), 'inf' (1), '#DIV/0!'")
+    assert line.endswith(r"; where such a word is the answer, write it as \text{...}")
 
 
 def test_numbers_without_a_value_are_missing_and_a_set_without_words_has_no_new_count(tmp_path, capsys):
-    lines = ['{"question": "x?", "answer": 1, "level": "nan", "solution": "None", "subject": "<NA>"}']
-    lines += ['{"question": "y?", "answer": NaN}', '{"question": "z?", "answer": null}']
-    (tmp_path / "mine.jsonl").write_text("\n".join(lines))
-    spec = PrepareSpec.model_validate({"source": {"source": "file", "path": str(tmp_path / "mine.jsonl")}})
-    prepare(spec, "mine", tmp_path / "out.parquet")
+    words = {"level": "nan", "solution": "None", "subject": "<NA>"}
+    rows = [problem("x?", 1, **words), problem("y?", float("nan")), problem("z?", None), problem("v?", "  ")]
+    prepare(spec_of(tmp_path, rows), "mine", tmp_path / "out.parquet")
     [row] = pq.read_table(tmp_path / "out.parquet").to_pylist()
     assert [row[name] for name in ("level", "solution", "subject")] == [None] * 3
     counts = json.loads((tmp_path / "out.json").read_text())
     assert {*counts} == {"rows", "dropped_no_gold", "dropped_duplicates", "dropped_overlap", "source", "sha256"}
+    assert (counts["rows"], counts["dropped_no_gold"]) == (1, 3)
     assert capsys.readouterr().out == ""
-    with (tmp_path / "mine.jsonl").open("a") as file:
-        file.write('\n{"question": "w?", "answer": -Infinity}')
-    prepare(spec, "mine", tmp_path / "out.parquet")
+    prepare(spec_of(tmp_path, [*rows, problem("w?", float("-inf"))]), "mine", tmp_path / "out.parquet")
     assert json.loads((tmp_path / "out.json").read_text())["golds_taken_as_missing"] == {"-inf": 1}
-
-
-def test_all_words_that_pandas_reads_as_missing_are_missing():
-    assert set(STR_NA_VALUES) - {""} <= MISSING_WORDS
-    values = (float("nan"), float("-inf"), None, pd.NA, pd.NaT)
-    assert {str(value) for value in values} <= MISSING_WORDS
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ("What is 2 + 2?", "what  is 2 + 2?\n", True),
-        ("Straße", "STRASSE", True),
-        ("What is 2 + 2?", "What is 2 + 3?", False),
-        ("What is 2+2?", "What is 2 + 2?", False),  # a blank inside a formula may matter; only runs of blanks do not
-    ],
-)
-def test_what_makes_two_questions_one(one, other, same):
-    assert (question_key(one) == question_key(other)) is same
-
-
-def test_duplicates_are_refused_by_name(tmp_path):
-    rows = [problem("x?"), problem("y?"), problem("X? ")]
-    message = r"set: 1 question occurs more than once, first file/mine/2 \(as file/mine/0\); data.duplicates: drop"
-    with pytest.raises(StudyError, match=message):
-        prepare(spec_of(tmp_path, rows), "set", tmp_path / "out.parquet")
-    assert not (tmp_path / "out.parquet").exists()
-
-
-def test_duplicates_dropped_keep_the_first_with_a_gold(tmp_path):
-    rows = [problem("x?", None), problem("x?", "1"), problem("X?", "2"), problem("x?", "3"), problem("y?", "4")]
-    prepare(spec_of(tmp_path, rows, duplicates="drop"), "set", tmp_path / "out.parquet")
-    assert pq.read_table(tmp_path / "out.parquet")["answer"].to_pylist() == ["1", "4"]
-    assert json.loads((tmp_path / "out.json").read_text())["dropped_duplicates"] == 2
 
 
 def test_overlap_with_an_evaluation_set(tmp_path):
@@ -147,31 +76,25 @@ def test_overlap_with_an_evaluation_set(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([problem("x?", None)], r"none of 1 problems is left \(dropped no gold: 1"),
-        ([problem("")], "row 0: no question"),
-        ([problem(None)], "row 0: no question"),
         ([problem("x?", [1, 2])], "row 0: answer is a list; it must be text or a number"),
-        ([problem("x?", True)], "row 0: answer is a bool"),
         ([problem({"text": "x?"})], "row 0: question is an object; name the field with its text, .*; fields here:"),
         ([problem("nan")], r"row 0: no question \(but 'nan'\); every problem needs one"),
-        ([problem("x?", "NaN")], r"none of 1 problems is left \(dropped no gold: 1"),
-        ([problem("x?", id="a"), problem("y?", id="a")], "row 1: id a occurs twice"),
         ([problem("x?", id="a"), problem("y?")], "row 1: no id"),
         ([problem("\ud800?")], "a text has a character that is not Unicode"),
     ],
 )
 def test_rows_that_cannot_be_used_are_refused_in_one_line(tmp_path, rows, message):
-    with pytest.raises(StudyError, match=message) as caught:
+    with pytest.raises(StudyError, match=rf"^.*{message}.*\Z"):
         prepare(spec_of(tmp_path, rows), "mine", tmp_path / "out.parquet")
-    assert "\n" not in str(caught.value)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.jsonl"]
 
 
 def test_golds_that_fail_are_named_once_in_one_line(tmp_path):
     golds = ["1", r"\frac{1}{2", "x" * 3000, "a\x00b", "no\n#### 72", "72"]
     rows = [problem(f"{number}?", gold) for number, gold in enumerate(golds)]
+    rows += [problem("0? ", "{"), problem("9?", "")]  # golds of problems that are dropped need not be right
     with pytest.raises(StudyError) as caught:
-        prepare(spec_of(tmp_path, rows), "train", tmp_path / "out.parquet")
+        prepare(spec_of(tmp_path, rows, duplicates="drop"), "train", tmp_path / "out.parquet")
     unreadable = "unreadable: braces, nesting, length or control characters"
     assert str(caught.value) == (
         "train: 4 golds do not grade themselves as correct: "
@@ -182,38 +105,35 @@ def test_golds_that_fail_are_named_once_in_one_line(tmp_path):
     assert not (tmp_path / "out.parquet").exists()
 
 
-def test_golds_of_problems_that_are_dropped_need_not_be_right(tmp_path):
-    rows = [problem("x?", "1"), problem("X?", "{"), problem("y?", "")]
+def test_duplicates_are_refused_by_name_or_the_first_with_a_gold_is_kept(tmp_path):
+    rows = [problem("Die  Straße?", None), problem("Die Straße?", "1"), problem("die STRASSE?", "2")]
+    rows += [problem("Die Straße?\n", "3"), problem("DieStraße?", "4")]  # only runs of blanks do not matter
+    message = r"set: 2 questions occur more than once, first file/mine/2 \(as file/mine/1\); data.duplicates: drop"
+    with pytest.raises(StudyError, match=message):
+        prepare(spec_of(tmp_path, rows), "set", tmp_path / "out.parquet")
+    assert not (tmp_path / "out.parquet").exists()
     prepare(spec_of(tmp_path, rows, duplicates="drop"), "set", tmp_path / "out.parquet")
-    assert pq.read_table(tmp_path / "out.parquet")["answer"].to_pylist() == ["1"]
+    assert pq.read_table(tmp_path / "out.parquet")["answer"].to_pylist() == ["1", "4"]
+    assert json.loads((tmp_path / "out.json").read_text())["dropped_duplicates"] == 2
 
 
-def test_a_file_that_changed_after_planning_is_refused(tmp_path):
+def test_a_file_that_changed_after_planning_is_refused(tmp_path, monkeypatch):
     spec_of(tmp_path, [problem("x?")])
     path = tmp_path / "mine.jsonl"
     # as the workflow writes the spec: the digest is in the source, the other sets' sources are listed
-    planned = {
-        "source": {"source": "file", "path": str(path), "content": sha256(path)},
-        "apart_from": [{"any": "thing"}],
-    }
-    prepare(PrepareSpec.model_validate(planned), "train", tmp_path / "out.parquet")
-    spec_of(tmp_path, [problem("y?")])
-    with pytest.raises(StudyError, match=r"mine\.jsonl: has changed since the workflow was planned"):
-        prepare(PrepareSpec.model_validate(planned), "train", tmp_path / "out.parquet")
-
-
-def test_a_file_that_changes_before_it_is_read_is_refused(tmp_path, monkeypatch):
-    spec_of(tmp_path, [problem("x?")])
-    path = tmp_path / "mine.jsonl"
-    planned = {"source": {"source": "file", "path": str(path), "content": sha256(path)}}
+    source = {"source": "file", "path": str(path), "content": sha256(path)}
+    spec = PrepareSpec.model_validate({"source": source, "apart_from": [{"any": "thing"}]})
+    prepare(spec, "train", tmp_path / "out.parquet")
+    (tmp_path / "out.parquet").unlink()
 
     def load(*arguments):
         spec_of(tmp_path, [problem("y?")])
         return sources.load(*arguments)
 
     monkeypatch.setattr(problems, "load", load)
-    with pytest.raises(StudyError, match=r"mine\.jsonl: has changed since the workflow was planned"):
-        prepare(PrepareSpec.model_validate(planned), "train", tmp_path / "out.parquet")
+    for _ in ("while it is read", "before it is read"):
+        with pytest.raises(StudyError, match=r"mine\.jsonl: has changed since the workflow was planned"):
+            prepare(spec, "train", tmp_path / "out.parquet")
     assert not (tmp_path / "out.parquet").exists()
 
 
@@ -221,8 +141,7 @@ def test_a_file_that_changes_before_it_is_read_is_refused(tmp_path, monkeypatch)
     ("value", "text"),
     [
         *[(72, "72"), (72.0, "72"), (0.5, "0.5"), ("72.0", "72.0"), (None, None)],
-        *[(Decimal("72.00"), "72"), (Decimal("0.50"), "0.5"), (Decimal("-700"), "-700"), (Decimal("0.00"), "0")],
-        (Decimal("1E+3"), "1000"),
+        *[(Decimal("0.50"), "0.5"), (Decimal("-700"), "-700"), (Decimal("0.00"), "0"), (Decimal("1E+3"), "1000")],
         (Decimal("1234567890123456789012345678901234.5670"), "1234567890123456789012345678901234.567"),
     ],
 )
@@ -238,32 +157,5 @@ def test_the_command_gives_the_same_bytes_as_another_process(tmp_path):
     assert (tmp_path / "one.parquet").read_bytes() == (tmp_path / "two.parquet").read_bytes()
     one, two = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("one", "two"))
     assert one == {**two, "code": deciding_digest("data"), "apart_from": []}
-
-
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ("{", "--spec: not JSON (Expecting property name"),
-        ('{"source": {"source": "gsm9k"}}', "--spec: source: source 'gsm9k' is not allowed; allowed: gsm8k"),
-        ('{"source": {"source": "file", "path": "absent.csv"}}', "absent.csv: no such file"),
-    ],
-)
-def test_the_command_tells_an_error_in_one_line(tmp_path, spec, message):
-    with pytest.raises(StudyError) as error:
-        main(["--spec", spec, "--name", "train", "--output", str(tmp_path / "out.parquet")])
-    assert str(error.value).startswith(message)
-    assert "\n" not in str(error.value)
-
-
-def test_a_full_disk_is_one_line_and_with_space_the_same_command_ends_well(tmp_path):
-    spec = {"source": {"source": "word_problems", "count": 400, "split": "test"}, "duplicates": "drop"}
-    with small_disk(tmp_path / "disk") as disk:
-        filler = fill(disk, leave=4096)
-        command = ["--spec", json.dumps(spec), "--name", "test", "--output", str(disk / "test.parquet")]
-        with pytest.raises(StudyError) as error:
-            main(command)
-        assert str(error.value).startswith(f"{disk / 'test.parquet'}: No space left on device; what is done is kept")
-        assert [path.name for path in disk.iterdir()] == [filler.name]
-        filler.unlink()
-        main(command)
-        assert pq.read_table(disk / "test.parquet").num_rows == 400
+    with pytest.raises(StudyError, match=r"^--spec: not JSON \(Expecting property name.*"):
+        main(["--spec", "{", "--name", "train", "--output", str(tmp_path / "out.parquet")])

@@ -1,7 +1,5 @@
 """Reading files: four formats with one content, and every way in which a file can be bad."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -10,7 +8,6 @@ from reward_ablation.data.reading import read_file
 from reward_ablation.system.errors import StudyError
 
 LFS_POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"
-ENDINGS = ("json", "jsonl", "csv", "parquet")
 
 
 @pytest.mark.parametrize(
@@ -18,8 +15,6 @@ ENDINGS = ("json", "jsonl", "csv", "parquet")
     [
         ("a.json", '[{"question": "é?", "answer": "1"}, {"question": "b?", "answer": "2"}]'),
         ("a.jsonl", '{"question": "é?", "answer": "1"}\n\n{"question": "b?", "answer": "2"}\n'),
-        ("a.ndjson", '{"question": "é?", "answer": "1"}\n{"question": "b?", "answer": "2"}'),
-        ("a.csv", "question,answer\né?,1\nb?,2\n"),
         ("a.csv", "\ufeffquestion,answer\r\né?,1\r\nb?,2\r\n"),  # as spreadsheets save it
         ("a.CSV", 'question,answer\n"é?","1"\n\nb?,2\n'),
     ],
@@ -27,12 +22,6 @@ ENDINGS = ("json", "jsonl", "csv", "parquet")
 def test_text_formats(tmp_path, name, content):
     (tmp_path / name).write_bytes(content.encode())
     assert read_file(tmp_path / name) == [{"question": "é?", "answer": "1"}, {"question": "b?", "answer": "2"}]
-
-
-def test_parquet(tmp_path):
-    rows = [{"question": "é?", "answer": 1}, {"question": "b?", "answer": None}]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
-    assert read_file(tmp_path / "a.parquet") == rows
 
 
 @pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()])
@@ -55,58 +44,39 @@ def test_narrow_floats_of_parquet_have_their_shortest_digits(tmp_path, kind, val
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.json", "[{]", "line 1: not JSON"),
         ("a.json", '[\n{"a": 1},\n{"a": }\n]', "line 3: not JSON"),
         ("a.json", '{"a": 1}', "must hold a list of objects"),
-        ("a.json", "[]", "is empty"),
         ("a.jsonl", '{"a": 1}\n{"a": \n', "line 2: not JSON"),
         ("a.jsonl", '{"a": 1}\n[1]\n', "line 2: must be an object"),
-        ("a.jsonl", "\n", "is empty"),
         ("a.csv", "", "is empty"),
-        ("a.csv", "a,b\n", "is empty"),
         ("a.csv", "a,b\n1,2\n1,2,3\n", "line 3: 3 values for 2 columns"),
         ("a.csv", "a,a\n1,2\n", "line 1: column 'a' occurs twice; rename"),
         ("a.json", '[{"a": 1},\n {"b": 1, "b": 2}]', "line 2: key 'b' occurs twice"),
-        ("a.jsonl", '{"a": 1}\n{"a": {"b": 1, "b": 2}}\n', "line 2: key 'b' occurs twice"),
-        *((f"a.{ending}", LFS_POINTER, "is a Git LFS pointer, .* `git lfs pull`") for ending in ENDINGS),
+        ("a.csv", LFS_POINTER, "is a Git LFS pointer, .* `git lfs pull`"),
+        ("a.parquet", LFS_POINTER, "is a Git LFS pointer, .* `git lfs pull`"),
         ("a.csv", 'a,b\n1,"2\n', "line 2: not CSV"),  # the quotation mark is never closed
         ("a.csv", "a,b\n1,é\n".encode("latin-1"), "not UTF-8 text"),
         ("a.parquet", "PAR1", "not a Parquet file"),
         ("a.txt", "1", "it must end in .json, .jsonl, .ndjson, .csv, .parquet"),
+        ("a.csv", None, "no such file"),
     ],
 )
 def test_bad_files_are_refused_in_one_line(tmp_path, name, content, message):
     path = tmp_path / name
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(StudyError, match=message) as caught:
+    if content is not None:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(StudyError, match=rf"^{path}.*{message}.*\Z"):
         read_file(path)
-    assert str(caught.value).startswith(str(path))
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("table", "name"),
     [
         (pa.table([["x?"], ["1"], ["2"]], names=["question", "answer", "answer"]), "answer"),
-        (pa.table({"a": [[1]], "b": [[2]]}).rename_columns(["a", "a"]), "a"),
-        (
-            pa.table({"a": pa.ListArray.from_arrays([0, 1], pa.StructArray.from_arrays([[1], [2]], names=["x", "x"]))}),
-            "a.element.x",
-        ),
+        (pa.table({"a": pa.array([[{"x": 1}]], pa.list_(pa.struct([("x", pa.int64())] * 2)))}), "a.element.x"),
     ],
 )
 def test_a_parquet_column_twice_is_named(tmp_path, table, name):
     pq.write_table(table, tmp_path / "a.parquet")
     with pytest.raises(StudyError, match=f"a.parquet: column '{name}' occurs twice; rename one of the two"):
         read_file(tmp_path / "a.parquet")
-
-
-def test_what_is_no_file_is_told(tmp_path):
-    (tmp_path / "a.csv").mkdir()
-    for name, message in (
-        ("absent.jsonl", "no such file"),
-        ("absent.parquet", "no such file"),
-        ("a.csv", "cannot be read: Is a directory"),
-    ):
-        with pytest.raises(StudyError, match=message):
-            read_file(tmp_path / name)

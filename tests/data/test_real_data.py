@@ -1,7 +1,5 @@
 """GSM8K, MATH and MATH-500: copies beside the repository, or made-up rows with the same columns."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -58,18 +58,8 @@ def test_fewer_problems_are_the_first_of_more_and_another_seed_gives_others():
     some = generate(10, seed=3, split="test")
     assert some == generate(30, seed=3, split="test")[:10]
     assert some != generate(10, seed=4, split="test")
-
-
-def test_no_question_is_in_two_splits_or_twice_in_one(every_problem):
-    questions = [problem.question for split in SPLITS for problem in every_problem[split]]
-    assert len(questions) == len(set(questions))
-
-
-def test_no_calculation_of_the_test_split_is_in_train(every_problem):
-    calculations = {
-        split: {(problem.template, *problem.operands.values()) for problem in every_problem[split]} for split in SPLITS
-    }
-    assert calculations["train"].isdisjoint(calculations["test"])
+    with pytest.raises(StudyError, match=r"^word_problems: count: the test split has \d+ problems, not 999999; .*$"):
+        generate(999_999, seed=0, split="test")
 
 
 def test_templates_take_turns_and_the_config_knows_how_many_problems_there_are(every_problem):
@@ -78,6 +68,11 @@ def test_templates_take_turns_and_the_config_knows_how_many_problems_there_are(e
     assert {split: len(every_problem[split]) for split in WORD_PROBLEMS} == WORD_PROBLEMS
 
 
-def test_too_many_are_refused_in_one_line():
-    with pytest.raises(StudyError, match=r"^word_problems: count: the test split has \d+ problems, not 999999; .*$"):
-        generate(999_999, seed=0, split="test")
+def test_no_question_is_in_two_splits_or_twice_in_one_and_no_calculation_of_train_in_test(every_problem):
+    questions = [problem.question for split in SPLITS for problem in every_problem[split]]
+    assert len(questions) == len(set(questions))
+    train, test = (
+        {(problem.template, *problem.operands.values()) for problem in every_problem[split]}
+        for split in ("train", "test")
+    )
+    assert train.isdisjoint(test)

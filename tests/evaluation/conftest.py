@@ -1,7 +1,5 @@
 """A tiny Qwen2 model with random weights and a character tokenizer. It ends about every second completion."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd

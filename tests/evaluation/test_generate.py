@@ -6,7 +6,7 @@ from transformers import GenerationConfig, MistralConfig, MistralForCausalLM, To
 
 from reward_ablation.config.sections.data import Prompt
 from reward_ablation.config.sections.evaluation import Evaluation
-from reward_ablation.evaluation.generate import choose_backend, find_end_tokens, generate_transformers, pad_left
+from reward_ablation.evaluation.generate import choose_backend, find_end_tokens, generate_transformers
 from reward_ablation.evaluation.requests import cut_at_end, list_requests, request_seed
 from reward_ablation.sampling.draws import draw, uniforms
 from reward_ablation.sampling.prompts import DATE, render_prompt, tokenize_prompts
@@ -26,21 +26,14 @@ def prompts(problems, tokenizer):
 
 @pytest.fixture(scope="module")
 def generate(model, tokenizer, problems):
-    def run(prompts, problem_ids=None, **changes):
+    def run(prompts, **changes):
         evaluation = EVALUATION.model_copy(update=changes)
-        requests = list_requests(problems["id"] if problem_ids is None else problem_ids, prompts, evaluation)
-        completions = generate_transformers(
+        requests = list_requests(problems["id"], prompts, evaluation)
+        return requests, generate_transformers(
             requests, model, [tokenizer.eos_token_id], tokenizer.pad_token_id, evaluation
         )
-        return requests, completions
 
     return run
-
-
-@pytest.fixture(scope="module")
-def everything(generate, prompts):
-    """All requests and their completions."""
-    return generate(prompts)
 
 
 def answers(requests, completions):
@@ -53,13 +46,18 @@ def answers(requests, completions):
 # ---------------------------------------------------------------------------- draw
 
 
-@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
-def test_draws_follow_the_distribution(temperature):
+def test_draws_follow_the_distribution():
     logits = torch.tensor([[1.0, -2.0, -torch.inf, 0.0, 3.0]])
     points = (torch.arange(10_000, dtype=torch.float64) + 0.5) / 10_000  # every quantile once
-    tokens = draw(logits.expand(10_000, -1), points, temperature, top_p=1.0)
-    frequency = torch.bincount(tokens, minlength=5) / 10_000
-    torch.testing.assert_close(frequency, torch.softmax(logits[0] / temperature, 0), atol=2e-4, rtol=0)
+    for temperature in (0.5, 1.0, 2.0):
+        tokens = draw(logits.expand(10_000, -1), points, temperature, top_p=1.0)
+        frequency = torch.bincount(tokens, minlength=5) / 10_000
+        torch.testing.assert_close(frequency, torch.softmax(logits[0] / temperature, 0), atol=2e-4, rtol=0)
+    logits = torch.full((1, 1000), -torch.inf)  # impossible tokens at both ends and between
+    logits[0, 300:700:2] = 0.0
+    for number in (0.0, 0.5, 1 - 2**-53):  # no number draws an impossible token
+        (token,) = draw(logits, torch.tensor([number], dtype=torch.float64), 1.0, top_p=1.0)
+        assert logits[0, token] == 0.0
 
 
 @pytest.mark.parametrize("top_p", [0.1, 0.5, 0.9, 0.99])
@@ -70,27 +68,6 @@ def test_top_p_keeps_the_tokens_that_transformers_keeps(top_p):
     for row in range(8):
         tokens = draw(logits[row].expand(20_000, -1), points, 1.0, top_p)
         assert set(tokens.tolist()) == set(kept[row].nonzero()[:, 0].tolist())
-
-
-@pytest.mark.parametrize("number", [0.0, 0.5, 1 - 2**-53])
-def test_no_number_draws_an_impossible_token(number):
-    logits = torch.full((1, 1000), -torch.inf)  # impossible tokens at both ends and between
-    logits[0, 300:700:2] = 0.0
-    (token,) = draw(logits, torch.tensor([number], dtype=torch.float64), 1.0, top_p=1.0)
-    assert logits[0, token] == 0.0
-
-
-# ---------------------------------------------------------------------------- batches
-
-
-def test_padding_on_the_left_leaves_the_next_token_alone(model, prompts, tokenizer):
-    ids, mask = pad_left(prompts, tokenizer.pad_token_id)
-    with torch.inference_mode():
-        positions = (mask.cumsum(-1) - 1).clamp(min=0)
-        together = model(input_ids=ids, attention_mask=mask, position_ids=positions).logits[:, -1]
-        alone = torch.stack([model(input_ids=torch.tensor([prompt])).logits[0, -1] for prompt in prompts])
-    torch.testing.assert_close(together, alone, atol=1e-4, rtol=1e-4)
-    assert ids[:, -1].tolist() == [prompt[-1] for prompt in prompts]
 
 
 # ---------------------------------------------------------------------------- generate
@@ -140,38 +117,13 @@ def test_waiting_requests_take_the_places_of_those_that_have_ended(model, prompt
     assert sum(rows for rows, columns in shapes if columns == 1) < 0.8 * whole
 
 
-@pytest.fixture
-def by_random_weights(tokenizer, problems):
-    """Completions by a model without training, of whose tokens one in `every` ends: in batches, then one by one."""
-
-    def run(window, samples, every, batch_size):
-        torch.manual_seed(0)
-        sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
-        config = MistralConfig(vocab_size=len(tokenizer), num_key_value_heads=1, sliding_window=window, **sizes)
-        model = MistralForCausalLM(config).eval()
-        prompts = tokenize_prompts([f"{question}\n" for question in problems["question"]], tokenizer, DATE)
-        ends = list(range(5, len(tokenizer), every))
-        for size in (batch_size, 1):
-            evaluation = EVALUATION.model_copy(update={"batch_size": size, "samples": samples})
-            requests = list_requests(problems["id"], prompts, evaluation)
-            yield generate_transformers(requests, model, ends, tokenizer.pad_token_id, evaluation)
-
-    return run
-
-
-def test_a_completion_may_reach_the_limit_beside_one_that_joined_late(by_random_weights):
-    together, alone = by_random_weights(window=None, samples=20, every=12, batch_size=50)
-    assert together == alone
-    assert {completion.truncated for completion in together} == {True, False}
-
-
-def test_a_windowed_cache_takes_the_next_batch_when_the_last_request_has_ended(by_random_weights):
-    together, alone = by_random_weights(window=6, samples=1, every=8, batch_size=4)
-    assert together == alone
-    assert len({len(completion.ids) for completion in together}) > 2
-
-
-def test_samples_differ_from_each_other_and_with_the_seed(prompts, generate, everything):
+def test_samples_differ_from_each_other_and_with_the_seed(prompts, generate, tokenizer):
+    everything = generate(prompts)
+    for completion in everything[1]:
+        assert completion.truncated == (tokenizer.eos_token_id not in completion.ids)
+        assert len(completion.ids) == 24 if completion.truncated else completion.ids[-1] == tokenizer.eos_token_id
+    # guards the other tests: both cases are among what they compare
+    assert {completion.truncated for completion in everything[1]} == {True, False}
     first, second = answers(*everything), answers(*generate(prompts, seed=1))
     sampled = [key for key in first if key[1] == "sampled"]
     assert len({tuple(first[key]) for key in sampled}) == len(sampled)
@@ -179,35 +131,16 @@ def test_samples_differ_from_each_other_and_with_the_seed(prompts, generate, eve
     assert all(first[key] == second[key] for key in first if key[1] == "greedy")
 
 
-def test_some_completions_end_and_some_are_truncated(tokenizer, everything):
-    """Guards the other tests: both cases are among what they compare."""
-    completions = everything[1]
-    for completion in completions:
-        assert completion.truncated == (tokenizer.eos_token_id not in completion.ids)
-        assert len(completion.ids) == 24 if completion.truncated else completion.ids[-1] == tokenizer.eos_token_id
-    assert {completion.truncated for completion in completions} == {True, False}
-
-
 # ---------------------------------------------------------------------------- end tokens, backend
 
 
-@pytest.mark.parametrize(
-    ("own", "expected"),
-    [(None, [1]), (1, [1]), (5, [1, 5]), ([7, 5], [1, 5, 7])],  # the tokenizer's is 1
-)
-@pytest.mark.parametrize("file", ["generation_config.json", "config.json"])
-def test_end_tokens_are_the_model_s_and_the_tokenizer_s(tmp_path, tokenizer, file, own, expected):
-    from transformers import Qwen2Config
-
-    if file == "config.json":
-        Qwen2Config(eos_token_id=own).save_pretrained(tmp_path)
-    else:
-        GenerationConfig(eos_token_id=own).save_pretrained(tmp_path)
+@pytest.mark.parametrize(("own", "expected"), [(None, [1]), (5, [1, 5]), ([7, 5], [1, 5, 7])])  # the tokenizer's is 1
+@pytest.mark.parametrize("kind", [GenerationConfig, MistralConfig])
+def test_end_tokens_are_the_model_s_and_the_tokenizer_s(tmp_path, tokenizer, kind, own, expected):
+    kind(eos_token_id=own).save_pretrained(tmp_path)
     assert find_end_tokens(tmp_path, tokenizer) == expected
-
-
-def test_the_end_token_of_a_model_type_ends_nothing(tmp_path, tokenizer):
-    """Llama's is 2. TRL reads the folder's files alone."""
+    # The end token of a model type ends nothing. Llama's is 2; TRL reads the folder's files alone.
+    (tmp_path / "generation_config.json").unlink(missing_ok=True)
     (tmp_path / "config.json").write_text('{"model_type": "llama"}')
     assert find_end_tokens(tmp_path, tokenizer) == [1]
 
@@ -216,3 +149,26 @@ def test_vllm_is_not_chosen_where_it_cannot_run():
     assert choose_backend("auto", "cpu") == choose_backend("transformers", "cuda") == "transformers"
     with pytest.raises(StudyError, match=r"evaluation\.backend: vllm needs the package vllm and a GPU"):
         choose_backend("vllm", "cpu")
+
+
+@pytest.mark.parametrize(
+    ("window", "samples", "every", "batch_size"),
+    [
+        (None, 20, 12, 50),  # a completion may reach the limit beside one that joined late
+        (6, 1, 8, 4),  # a windowed cache takes the next batch when the last request has ended
+    ],
+)
+def test_batches_of_a_model_without_training_are_as_one_by_one(tokenizer, problems, window, samples, every, batch_size):
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = MistralConfig(vocab_size=len(tokenizer), num_key_value_heads=1, sliding_window=window, **sizes)
+    model = MistralForCausalLM(config).eval()
+    texts = tokenize_prompts([f"{question}\n" for question in problems["question"]], tokenizer, DATE)
+    ends, completions = list(range(5, len(tokenizer), every)), []  # one in `every` tokens ends
+    for size in (batch_size, 1):
+        evaluation = EVALUATION.model_copy(update={"batch_size": size, "samples": samples})
+        requests = list_requests(problems["id"], texts, evaluation)
+        completions.append(generate_transformers(requests, model, ends, tokenizer.pad_token_id, evaluation))
+    assert completions[0] == completions[1]
+    assert window or {completion.truncated for completion in completions[0]} == {True, False}
+    assert len({len(completion.ids) for completion in completions[0]}) > 2

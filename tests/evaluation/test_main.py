@@ -1,6 +1,7 @@
 import importlib.metadata
 import json
 import math
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -60,16 +61,6 @@ def adapter(model_folder, tmp_path_factory):
     return folder, merged
 
 
-def test_rows_have_the_schema_and_the_problems_order(evaluate, problems):
-    output = evaluate()
-    assert pq.read_schema(output).equals(SCHEMA)
-    rows = pd.read_parquet(output)
-    assert rows["problem_id"].tolist() == [name for name in problems["id"] for _ in range(3)]
-    assert rows["mode"].tolist() == ["greedy", "sampled", "sampled"] * len(problems)
-    assert rows["sample"].tolist() == [0, 0, 1] * len(problems)
-    assert rows["tokens"].between(1, 16).all()
-
-
 def test_an_adapter_answers_as_its_merged_model(evaluate, adapter, model_folder):
     folder, merged = adapter
     with_base = pd.read_parquet(evaluate("adapter", model=folder, base=model_folder))
@@ -78,42 +69,6 @@ def test_an_adapter_answers_as_its_merged_model(evaluate, adapter, model_folder)
     assert (with_base["completion"] != base["completion"]).all()
     # A whole model does not read --base: the workflow names it for every run.
     pd.testing.assert_frame_equal(base, pd.read_parquet(evaluate("unused", base=folder)))
-
-
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ("{", "--spec: not JSON "),
-        ({"evaluation": {"answer_format": "hash", "sample": 2}}, "--spec: evaluation: unknown key 'sample'"),
-    ],
-)
-def test_a_bad_spec_is_told_by_its_key(evaluate, spec, message):
-    with pytest.raises(StudyError, match=message):
-        evaluate(spec=spec if isinstance(spec, str) else json.dumps(spec))
-
-
-def test_prompts_longer_than_the_model_s_context_are_refused(evaluate, model_folder, tmp_path):
-    small = Path(shutil.copytree(model_folder, tmp_path / "small"))
-    config = json.loads((small / "config.json").read_text())
-    (small / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 17}))
-    with pytest.raises(
-        StudyError, match=r"evaluation.max_new_tokens: \w+: \d+ of \d+ prompts do not fit .* of 17 tokens"
-    ):
-        evaluate(model=small)
-
-
-def test_a_bad_set_of_problems_is_told_in_one_line(evaluate, problems, tmp_path):
-    def refused(path):
-        with pytest.raises(StudyError) as caught:
-            evaluate(problems=path)
-        assert "\n" not in str(caught.value)
-        return str(caught.value)
-
-    assert "not a prepared set of problems" in refused(tmp_path / "missing.parquet")
-    problems.drop(columns="answer").to_parquet(tmp_path / "columns.parquet")
-    assert "answer" in refused(tmp_path / "columns.parquet")
-    problems.head(0).to_parquet(tmp_path / "empty.parquet")
-    assert "no problems" in refused(tmp_path / "empty.parquet")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
@@ -129,29 +84,11 @@ def test_on_a_gpu_it_waits_for_one_of_its_own(model_folder, problems_file, tmp_p
     here.clear()
 
 
-def test_a_folder_without_a_model_leaves_no_answers(evaluate, tmp_path):
-    with pytest.raises(StudyError, match="no tokenizer_config"):
-        evaluate(model=tmp_path)
-    assert list(tmp_path.rglob("*.*")) == [tmp_path / "answers" / ".unfinished", tmp_path / "answers/.unfinished/.lock"]
-
-
 def as_run(model, folder):
     """Folder of a run that has this model, with its digests recorded."""
     shutil.copytree(model, folder / "model")
     record_run(folder)
     return folder / "model"
-
-
-def test_a_damaged_model_is_refused_and_leaves_no_answers(evaluate, model_folder, tmp_path):
-    model = as_run(model_folder, tmp_path / "run")
-    assert evaluate("good", model=model).is_file()
-    weights = model / "model.safetensors"
-    content = bytearray(weights.read_bytes())
-    content[-8] ^= 1
-    weights.write_bytes(content)
-    with pytest.raises(StudyError, match=r"model\.safetensors: truncated or changed .* which trains it again"):
-        evaluate("bad", model=model)
-    assert not list((tmp_path / "bad").rglob("*.parquet"))
 
 
 def spoil(folder, value):
@@ -193,8 +130,10 @@ def test_a_damaged_base_under_an_adapter_is_refused(evaluate, adapter, model_fol
     write_json({"files": files}, base / "model.json")
     evaluate("good", model=adapter[0], base=base)
     (base / "config.json").write_text((base / "config.json").read_text() + "\n")
-    with pytest.raises(StudyError, match=r"base/config\.json: truncated or changed .* which fetches it again"):
-        evaluate("bad", model=adapter[0], base=base)
+    for model, further in ((adapter[0], {"base": base}), (base, {})):
+        with pytest.raises(StudyError, match=r"base/config\.json: truncated or changed .* which fetches it again"):
+            evaluate("bad", model=model, **further)
+    assert not list((tmp_path / "bad").rglob("*.parquet"))
 
 
 def test_a_full_disk_is_one_line_and_with_space_the_same_command_ends_well(evaluate, tmp_path):
@@ -226,12 +165,11 @@ def keeping(model_folder, adapter, tmp_path):
 
 @pytest.fixture
 def evaluate_run(problems_file, tmp_path):
-    """Evaluate a run's final model and those that it kept, on one set or on several."""
+    """Evaluate a run's final model and those that it kept."""
 
-    def evaluate(run, *more_sets, answers=tmp_path / "of_run", **options):
-        given = {"spec": json.dumps(SPEC), "run": run, "answers": answers} | options
-        words = [str(text) for key, value in given.items() for text in (f"--{key}", value)]
-        main([*words, "--kept", "--problems", *map(str, (problems_file, *more_sets))])
+    def evaluate(run, answers=tmp_path / "of_run"):
+        words = ["--spec", json.dumps(SPEC), "--run", run, "--answers", answers, "--kept", "--problems", problems_file]
+        main([*map(str, words)])
         return answers
 
     return evaluate
@@ -257,22 +195,13 @@ def test_kept_models_answer_as_each_of_them_alone(evaluate, evaluate_run, keepin
     pd.testing.assert_frame_equal(final, pd.read_parquet(evaluate("final", model=adapter[1])))
 
 
-def test_a_kept_model_that_is_gone_is_refused(keeping, evaluate_run):
-    shutil.rmtree(keeping / "model-step5")
-    with pytest.raises(StudyError, match=r"model-step5/.*: there is no such .*which trains it again"):
-        evaluate_run(keeping)
-
-
-def test_a_run_that_kept_none_has_a_table_without_rows(model_folder, evaluate_run, tmp_path):
-    as_run(model_folder, tmp_path / "run")
-    rows = pd.read_parquet(evaluate_run(tmp_path / "run") / "problems.steps.parquet")
-    assert len(rows) == 0
-    assert rows.columns.tolist() == ["step", *SCHEMA.names]
-
-
-def test_the_record_says_what_made_the_answers(evaluate, evaluate_run, keeping, model_folder, problems_file):
+def test_the_record_says_what_made_the_answers(evaluate, evaluate_run, keeping, model_folder, problems, problems_file):
     answers = evaluate()
+    assert pq.read_schema(answers).equals(SCHEMA)
     rows = pd.read_parquet(answers)
+    assert rows["problem_id"].tolist() == [name for name in problems["id"] for _ in range(3)]
+    assert rows["mode"].tolist() == ["greedy", "sampled", "sampled"] * len(problems)
+    assert rows["sample"].tolist() == [0, 0, 1] * len(problems)
     record = json.loads(answers.with_suffix(".json").read_text())
     assert (record["size"], record["sha256"]) == (answers.stat().st_size, sha256(answers))
     assert record["code"] == deciding_digest("evaluation")
@@ -281,11 +210,10 @@ def test_the_record_says_what_made_the_answers(evaluate, evaluate_run, keeping, 
     assert record["models"] == [model_folder.name]
     assert (record["answers"], record["tokens"]) == (len(rows), rows["tokens"].sum())
     assert record["packages"]["torch"] == importlib.metadata.version("torch")  # torch.__version__ may add its build
-    assert record["hardware"]["gpus"] == []
-    assert (record["backend"], record["gpu_hours"]) == ("transformers", 0.0)
-    assert record["wall_seconds"] > 0
+    assert (record["hardware"]["gpus"], record["backend"], record["gpu_hours"]) == ([], "transformers", 0.0)
     # by the clock of one thread, as rounded
     assert record["cpu_hours"] == pytest.approx(record["threads"] * record["wall_seconds"] / 3600, abs=1e-4)
+    assert record["wall_seconds"] > 0
     of_run = json.loads((evaluate_run(keeping) / "problems.steps.json").read_text())
     assert of_run["inputs"] == {"problems": sha256(problems_file), "run": sha256(keeping / "run.json")}
     assert of_run["models"] == ["model-step5", "model-step10"]
@@ -300,10 +228,10 @@ def test_answers_depend_on_nothing_but_model_question_and_settings(evaluate, pro
     whole = pd.read_parquet(evaluate("whole")).set_index(key).sort_index()
     new = pd.DataFrame({"id": ["new"], "question": ["z" * 60], "answer": ["9"]})
     for name, rows, batch_size in (("more", pd.concat([new, problems[::-1]]), 21), ("some", problems.iloc[[1, 4]], 1)):
-        rows.reset_index(drop=True).to_parquet(tmp_path / f"{name}_problems.parquet")
+        path = tmp_path / f"{name}_problems.parquet"
+        rows.reset_index(drop=True).to_parquet(path)
         spec = json.dumps({**SPEC, "evaluation": {**SPEC["evaluation"], "batch_size": batch_size}})
-        answers = evaluate(name, problems=tmp_path / f"{name}_problems.parquet", spec=spec)
-        answers = pd.read_parquet(answers).set_index(key)
+        answers = pd.read_parquet(evaluate(name, problems=path, spec=spec)).set_index(key)
         common = answers.index.intersection(whole.index).sort_values()
         assert len(common) == 3 * len(set(rows["id"]) & set(problems["id"]))
         pd.testing.assert_frame_equal(answers.loc[common], whole.loc[common])
@@ -314,16 +242,51 @@ def test_the_chat_template_s_kwargs_reach_the_prompts(evaluate, model_folder, tm
     shutil.copytree(model_folder, model)
     template = "{% if short %}{{ messages[-1]['content'][:1] }}{% else %}{{ messages[-1]['content'] }}{% endif %}="
     (model / "chat_template.jinja").write_text(template)
-    spec = {
-        **SPEC,
-        "prompt": {**PROMPT, "template": "{question}", "chat": True},
-        "chat_template_kwargs": {"short": True},
-    }
-    plain = {**SPEC, "prompt": {**PROMPT, "template": "{question}="}}
-    short = pd.read_parquet(evaluate("short", model=model, spec=json.dumps(spec)))
-    whole = pd.read_parquet(evaluate("whole", model=model, spec=json.dumps({**spec, "chat_template_kwargs": {}})))
-    expected = pd.read_parquet(evaluate("plain", model=model, spec=json.dumps(plain)))
-    pd.testing.assert_frame_equal(whole, expected)
-    one_character = short["problem_id"] == "p-2"  # its question has one character
-    assert (short["completion"] == whole["completion"])[one_character].all()
-    assert (short["completion"] != whole["completion"])[~one_character].all()
+    chat = {**SPEC, "prompt": {**PROMPT, "template": "{question}", "chat": True}}
+
+    def completions(name, spec, **kwargs):
+        spec = json.dumps({**spec, "chat_template_kwargs": kwargs})
+        return pd.read_parquet(evaluate(name, model=model, spec=spec)).set_index("problem_id")["completion"]
+
+    short, whole = completions("short", chat, short=True), completions("whole", chat)
+    pd.testing.assert_series_equal(
+        whole, completions("plain", {**SPEC, "prompt": {**PROMPT, "template": "{question}="}})
+    )
+    one_character = short.index == "p-2"  # its question has one character
+    assert (short == whole)[one_character].all()
+    assert (short != whole)[~one_character].all()
+
+
+def test_a_bad_spec_set_or_model_is_told_in_one_line(evaluate, problems, model_folder, tmp_path):
+    def refused(**options):
+        with pytest.raises(StudyError) as caught:
+            evaluate(**options)
+        assert "\n" not in str(caught.value)
+        return str(caught.value)
+
+    spec = json.dumps({"evaluation": {"answer_format": "hash", "sample": 2}})
+    assert "--spec: evaluation: unknown key 'sample'" in refused(spec=spec)
+    assert "not a prepared set of problems" in refused(problems=tmp_path / "missing.parquet")
+    problems.drop(columns="answer").to_parquet(tmp_path / "columns.parquet")
+    assert "answer" in refused(problems=tmp_path / "columns.parquet")
+    problems.head(0).to_parquet(tmp_path / "empty.parquet")
+    assert "no problems" in refused(problems=tmp_path / "empty.parquet")
+    assert "no tokenizer_config" in refused(model=tmp_path)
+    small = Path(shutil.copytree(model_folder, tmp_path / "small"))
+    config = json.loads((small / "config.json").read_text())
+    (small / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 17}))
+    assert re.search(
+        r"evaluation.max_new_tokens: \w+: \d+ of \d+ prompts do not fit .* 17 tokens", refused(model=small)
+    )
+    assert not list((tmp_path / "answers").rglob("*.parquet"))
+
+
+def test_a_run_that_kept_none_has_a_table_without_rows_and_a_kept_model_that_is_gone_is_refused(
+    model_folder, evaluate_run, keeping, tmp_path
+):
+    as_run(model_folder, tmp_path / "without")
+    rows = pd.read_parquet(evaluate_run(tmp_path / "without", answers=tmp_path / "none") / "problems.steps.parquet")
+    assert (len(rows), rows.columns.tolist()) == (0, ["step", *SCHEMA.names])
+    shutil.rmtree(keeping / "model-step5")
+    with pytest.raises(StudyError, match=r"model-step5/.*: there is no such .*which trains it again"):
+        evaluate_run(keeping)

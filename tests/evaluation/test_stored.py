@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import shutil
+import threading
 
 import pandas as pd
 import pytest
@@ -14,8 +15,8 @@ from reward_ablation.evaluation import evaluate as module
 from reward_ablation.evaluation import generate, stored
 from reward_ablation.study.answers_record import FORM, NAMING
 from reward_ablation.study.core_digest import deciding_digest
-from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256, write_json
+from reward_ablation.system.locks import take
 
 from .conftest import record_run
 
@@ -87,22 +88,9 @@ def test_each_model_is_loaded_once_and_asked_for_all_sets_before_the_next(evalua
     )
     assert evaluate(*sets) == [(model, name) for model in models for name in ("first-1", "second-2")]
     assert loaded == models
-    assert sorted(path.name for path in (tmp_path / "answers").iterdir()) == [
-        f"{name}{kind}.{ending}"
-        for name in ("first-1", "second-2")
-        for kind in ("", ".steps")
-        for ending in ("json", "parquet")
-    ]
-
-
-def test_only_missing_answers_are_made(evaluate, sets, tmp_path):
-    first, _ = sets
-    evaluate(first)
-    before = contents(tmp_path / "answers")
-    assert evaluate(first) == []
-    assert {name for _, name in evaluate(*sets)} == {"second-2"}
-    after = contents(tmp_path / "answers")
-    assert {name: after[name] for name in before} == before
+    stems = ("first-1", "first-1.steps", "second-2", "second-2.steps")
+    files = [f"{stem}.{ending}" for stem in stems for ending in ("json", "parquet")]
+    assert sorted(path.name for path in (tmp_path / "answers").iterdir()) == files
 
 
 def test_an_interrupted_evaluation_makes_nothing_twice(evaluate, sets, tmp_path):
@@ -123,6 +111,7 @@ def test_finished_answers_outlive_the_failure_of_a_job_that_adds_others(evaluate
     first, _ = sets
     evaluate(first)
     before = contents(tmp_path / "answers")
+    assert evaluate(first) == []
     evaluate(*sets, interrupted_after=0)
     for path in (tmp_path / "answers").glob("*.parquet"):
         path.unlink()  # as Snakemake does without a backup
@@ -176,10 +165,8 @@ def test_answers_of_an_older_version_stay_until_the_run_is_trained_by_this_one(e
     old = json.loads(path.read_text())
     del old["inputs"]["run"]
     write_json(old, path)
-    assert evaluate(first, options=()) == []
     assert evaluate(first, options=("--any-code",)) == []
     path.unlink()
-    assert evaluate(first, options=()) == []
     later = (tmp_path / "answers" / "first-1.parquet").stat().st_mtime + 10
     os.utime(run / "run.json", (later, later))
     assert evaluate(first, options=()) == []
@@ -188,41 +175,23 @@ def test_answers_of_an_older_version_stay_until_the_run_is_trained_by_this_one(e
     assert evaluate(first, options=()) == []
 
 
-def test_scores_of_answers_that_are_replaced_are_removed(evaluate, run, sets, tmp_path):
+def test_scores_of_answers_that_are_replaced_are_removed(evaluate, sets, tmp_path):
     """Scores that exist are of the answers that exist: of all metrics, and only of the answers that are replaced."""
     first, second = sets
-    key, model = "00000000", "arm/seed0"
-    answers = tmp_path / "evaluation" / key / model
-    options = ("--answers", answers, "--scores", tmp_path / "scores")
-    scores = [tmp_path / "scores" / f"{key}-{metrics}" / model for metrics in ("11111111", "22222222")]
-    others = [tmp_path / "scores" / "33333333-11111111" / model, tmp_path / "scores" / f"{key}-11111111" / "base"]
+    options = ("--answers", tmp_path / "evaluation/00000000/arm/seed0", "--scores", tmp_path / "scores")
+    folders = ["00000000-11111111/arm/seed0", "00000000-22222222/arm/seed0"]
+    folders += ["33333333-11111111/arm/seed0", "00000000-11111111/base"]
     evaluate(first, second, options=options)
-    for folder in (*scores, *others):
-        folder.mkdir(parents=True)
+    for folder in folders:
+        (tmp_path / "scores" / folder).mkdir(parents=True)
         for path in sets:
-            (folder / path.name).touch()
+            (tmp_path / "scores" / folder / path.name).touch()
     assert evaluate(first, second, options=options) == []
-    assert all((folder / path.name).is_file() for folder in (*scores, *others) for path in sets)
+    assert all((tmp_path / "scores" / folder / path.name).is_file() for folder in folders for path in sets)
     pd.read_parquet(first)[:2].to_parquet(first)
     assert evaluate(first, second, options=options) == [("model", "first-1")]
-    assert [(folder / first.name).is_file() for folder in (*scores, *others)] == [False, False, True, True]
-    assert all((folder / second.name).is_file() for folder in (*scores, *others))
-
-
-def test_a_failed_write_makes_no_old_answers_current(evaluate, sets, monkeypatch):
-    """Unfinished answers to other problems are replaced; the disk is full in between."""
-    first, _ = sets
-    evaluate(first, interrupted_after=2)
-    pd.read_parquet(first)[:2].to_parquet(first)
-
-    def full(*arguments):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(stored, "write_parquet", full)
-        with pytest.raises(StudyError, match="No space left"):
-            evaluate(first)
-    assert evaluate(first) == [(model, "first-1") for model in ("model", "model-step1", "model-step2")]
+    there = [[(tmp_path / "scores" / folder / path.name).is_file() for folder in folders] for path in sets]
+    assert there == [[False, False, True, True], [True] * 4]
 
 
 @pytest.mark.parametrize("name", ["write_parquet", "write_json"])
@@ -265,17 +234,12 @@ def test_an_evaluation_ends_well_where_the_lock_s_file_cannot_be_removed(evaluat
 
 def test_a_second_evaluation_waits_for_the_first(evaluate, sets, tmp_path):
     """The job of a killed Snakemake may still be at work on its node."""
-    import threading
-
-    from reward_ablation.system.locks import take
-
     lock = take(tmp_path / "answers" / ".unfinished" / ".lock")
     made = []
     waiting = threading.Thread(target=lambda: made.extend(evaluate(sets[0], options=())))
     waiting.start()
     waiting.join(timeout=2)
-    assert waiting.is_alive()
-    assert made == []
+    assert (waiting.is_alive(), made) == (True, [])
     lock.release()
     waiting.join(timeout=120)
     assert made == [("model", "first-1")]

@@ -8,7 +8,6 @@ import pytest
 from reward_ablation.config.sections.evaluation import Evaluation
 from reward_ablation.evaluation.generate import VllmGenerator
 from reward_ablation.evaluation.requests import list_requests, request_seed
-from reward_ablation.evaluation.score import SCHEMA, score
 
 EVALUATION = Evaluation(answer_format="hash", samples=2, max_new_tokens=6, temperature=0.7, top_p=0.9, seed=3)
 END = 1
@@ -46,26 +45,17 @@ def requests():
 
 
 def test_greedy_and_sampled_requests_have_their_own_parameters(asked, requests, tmp_path):
-    generator = VllmGenerator(EVALUATION, None, longest=6)
-    generator(requests, tmp_path, [END])
+    completions = VllmGenerator(EVALUATION, None, longest=6)(requests, tmp_path, [END])
     for request, parameters in zip(requests, asked.parameters, strict=True):
         greedy = request.mode == "greedy"
         assert parameters["temperature"] == (0.0 if greedy else 0.7)
         assert parameters["top_p"] == (1.0 if greedy else 0.9)
         assert parameters["seed"] == (None if greedy else request_seed(request, 3))
         assert (parameters["max_tokens"], parameters["stop_token_ids"]) == (6, [END])
-    seeds = [parameters["seed"] for parameters in asked.parameters if parameters["seed"] is not None]
-    assert len(set(seeds)) == len(seeds) == 4
     assert asked.engine["max_model_len"] == 6 + 6
     assert asked.lora is None
-
-
-def test_an_adapter_is_loaded_over_its_base(asked, requests, tmp_path):
-    (tmp_path / "adapter_config.json").write_text('{"r": 12}')
-    VllmGenerator(EVALUATION, tmp_path / "base")(requests, tmp_path, [END])
-    assert asked.engine["model"] == str(tmp_path / "base")
-    assert asked.engine["max_lora_rank"] == 16
-    assert asked.lora == ("arm", 1, str(tmp_path))
+    assert [(each.ids, each.truncated) for each in completions[:3]] == [([7, 8, END], False)] * 3
+    assert [(each.ids, each.truncated) for each in completions[3:]] == [([9] * 6, True)] * 3
 
 
 def test_all_adapters_over_a_base_share_an_engine(asked, requests, tmp_path):
@@ -73,22 +63,16 @@ def test_all_adapters_over_a_base_share_an_engine(asked, requests, tmp_path):
     loras = []
     for name in ("model", "model-step1", "model"):
         (tmp_path / name).mkdir(exist_ok=True)
-        (tmp_path / name / "adapter_config.json").write_text('{"r": 8}')
+        (tmp_path / name / "adapter_config.json").write_text('{"r": 12}')
         generator(requests, tmp_path / name, [END])
         loras.append(asked.lora)
-    assert [number for _, number, _ in loras] == [1, 2, 1]
+    assert (asked.engine["model"], asked.engine["max_lora_rank"]) == (str(tmp_path / "base"), 16)
+    assert [(number, path) for _, number, path in loras] == [
+        (number, str(tmp_path / name)) for number, name in ((1, "model"), (2, "model-step1"), (1, "model"))
+    ]
     assert len({name for name, _, _ in loras}) == 2
     assert asked.engines == 1
     (tmp_path / "whole").mkdir()
     generator(requests, tmp_path / "whole", [END])
     generator(requests, tmp_path / "whole", [END])
     assert (asked.engines, asked.lora) == (2, None)
-
-
-def test_its_answers_become_rows_of_the_same_schema(asked, requests, tokenizer, tmp_path):
-    completions = VllmGenerator(EVALUATION, None)(requests, tmp_path, [END])
-    assert [(each.ids, each.truncated) for each in completions[:3]] == [([7, 8, END], False)] * 3
-    assert [(each.ids, each.truncated) for each in completions[3:]] == [([9] * 6, True)] * 3
-    table = score(requests, completions, {"a": "1", "b": "2"}, "hash", tokenizer)
-    assert table.schema.equals(SCHEMA)
-    assert table["truncated"].to_pylist() == [False] * 3 + [True] * 3

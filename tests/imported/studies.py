@@ -1,7 +1,5 @@
 """Imported studies for the tests: a made-up study's files as other systems would have written them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

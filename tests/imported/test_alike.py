@@ -1,6 +1,7 @@
 """What comparisons of imported runs take for granted: no run counts twice, and runs differ in little else."""
 
 import json
+import re
 from random import Random
 
 import pytest
@@ -16,7 +17,6 @@ COLUMNS = {"step": "step", "problem": "problem", "prompt": "problem", "completio
 
 #: A run that was trained on a question of the evaluation.
 PROMPT = {"problems": ("p", "Solve.  How many apples has Tom on day\n 2 of May?")}
-APPLES = {"question": "How many apples has Tom on day"}
 
 
 def rows(seed, group=4, steps=(1, 2), problems="pq", first_again=False):
@@ -80,47 +80,27 @@ def plain(tmp_path_factory):
             "all questions have another text than in ",
         ),
         ({"evaluation": {("full", 1): {"shift": 1}}}, "afull1.jsonl: 0 is 'question 1', which has another id in "),
-        (
-            {"evaluation": {("full", 0): {"ids": 2}}},
-            "afull0.jsonl: 2 greedy answers to 0; give each question an id of ",
-        ),
-        (
-            {"runs": {("full", 1): {"group": 1}}},
-            "training is {'num_generations': 1}, and {'num_generations': 4} in ano",
-        ),
-        (
-            {"mode": "sampled", "evaluation": {("full", 0): {"ids": 2}}},
-            "afull0.jsonl: problem 0 has two questions, 'question 0' and 'question 2'; give each problem an id of its ",
-        ),
+        ({"evaluation": {("full", 0): {"ids": 2}}}, "afull0.jsonl: 2 greedy answers to 0; give each question an id"),
+        ({"runs": {("full", 1): {"group": 1}}}, "training is {'num_generations': 1}, and {'num_generations': 4} in"),
+        ({"mode": "sampled", "evaluation": {("full", 0): {"ids": 2}}}, "afull0.jsonl: problem 0 has two questions,"),
     ],
 )
 def test_what_would_count_twice_or_compare_other_questions_is_refused(tmp_path, changes, words):
-    with pytest.raises(StudyError) as error:
+    with pytest.raises(StudyError, match=rf"^.*{re.escape(words)}.*\Z"):
         study(tmp_path, **changes)
-    assert words in str(error.value)
-    assert len(str(error.value).splitlines()) == 1
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"runs": {("no_b", 0): {"seed": 0}}}, "no_b seed 0 and full seed 0 have the same completions throughout."),
-        (
-            {"runs": {("full", 1): {"steps": (1,)}}},
-            "Runs end at different steps: 2 (full seed 0, no_b seeds 0 1), 1 (fu",
-        ),
-        (
-            {"runs": {("full", 1): {"first_again": True}}},
-            "full: 1 of 4 groups have a multiple of 4 completions: a prompt that occurs twice in a step counts as one ",
-        ),
+        ({"runs": {("full", 1): {"steps": (1,)}}}, "Runs end at different steps: 2 (full seed 0, no_b seeds 0 1), 1"),
+        ({"runs": {("full", 1): {"first_again": True}}}, "full: 1 of 4 groups have a multiple of 4 completions: a"),
         ({"runs": {("full", 1): {"group": 8}}}, "Group sizes differ: 4 (full seed 0, no_b seeds 0 1), 8 (full seed 1)"),
         ({"runs": {each: {"steps": (2, 4)} for each in MODELS}}, "Steps with completions: 2 of 4 (full seeds 0 1, no_"),
         ({"runs": {("no_b", 1): {"problems": "pr"}}}, "Of 3 training problems 1 are in every run; "),
         ({"evaluation": {("full", 1): {"texts": ("full", 0)}}}, "full seed 1 and full seed 0 have the same answers th"),
-        (
-            {"evaluation": {("full", seed): {"texts": "none"} for seed in (0, 1)}},
-            "full seed 1 and full seed 0 have the same answers throughout",
-        ),
+        ({"evaluation": {("full", seed): {"texts": "none"} for seed in (0, 1)}}, "full seed 1 and full seed 0 have"),
         (
             {
                 "evaluation": {each: {"question": "How many apples has Tom on day"} for each in MODELS},

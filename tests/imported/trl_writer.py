@@ -1,13 +1,13 @@
 """TRL's own trainer on a model of a few parameters, for the files that TRL itself writes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from datasets import Dataset
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM, set_seed
+from transformers import set_seed
 from trl import GRPOConfig, GRPOTrainer
+
+from reward_ablation.models.load import load_model
+from reward_ablation.sampling.tokenizer import load_tokenizer
 
 
 def even_letters(completions, **columns):
@@ -20,25 +20,19 @@ def no_score_of_short(completions, log_extra=None, **columns):
     return [None if len(text) < 3 else len(text) / 10 for text in completions]
 
 
-def train(folder: Path, steps: int = 4, **settings) -> GRPOTrainer:
+def train(model: Path, folder: Path, **settings) -> GRPOTrainer:
     """Train with `log_completions` and two rewards, 1 * even_letters + 0.5 * no_score_of_short."""
     set_seed(0)
-    letters = ["<pad>", "<eos>", *"abcdefgh "]
-    words = Tokenizer(models.WordLevel({letter: place for place, letter in enumerate(letters)}, unk_token="<pad>"))
-    words.pre_tokenizer = pre_tokenizers.Split("", "isolated")
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, pad_token="<pad>", eos_token="<eos>")
-    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
-    config = Qwen2Config(vocab_size=len(letters), num_key_value_heads=2, pad_token_id=0, eos_token_id=1, **sizes)
     trainer = GRPOTrainer(
-        model=Qwen2ForCausalLM(config),
-        processing_class=tokenizer,
+        model=load_model(model),
+        processing_class=load_tokenizer(model),
         reward_funcs=[even_letters, no_score_of_short],
         train_dataset=Dataset.from_dict({"prompt": ["abc", "bcd", "cde", "def"]}),
         args=GRPOConfig(
             output_dir=str(folder),
             log_completions=True,
             reward_weights=[1.0, 0.5],
-            max_steps=steps,
+            max_steps=4,
             num_generations=4,
             max_completion_length=6,
             report_to=[],

@@ -1,7 +1,5 @@
 """A tiny Qwen2 model with random weights, whose tokenizer keeps numbers whole."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tiny sequence-classification models with random weights, and tokenizers that read any text."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

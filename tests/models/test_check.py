@@ -1,15 +1,14 @@
 """Folders that are refused as models, and the messages."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
-import struct
+from contextlib import nullcontext
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import PreTrainedTokenizerFast
 
 from reward_ablation.models.check import check_model, check_names, wanted
 from reward_ablation.sampling.tokenizer import load_tokenizer
@@ -27,25 +26,25 @@ def test_only_the_files_of_a_model_are_taken():
     assert wanted([*names, *others, "model.fp16.safetensors"]) == sorted(names)  # vLLM would load both weights
     shards = ["model-1-of-2.safetensors", "model-2-of-2.safetensors", "model.safetensors.index.json"]
     assert wanted(shards) == shards
-
-
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
+    for refused, message in [
         (["config.json", "pytorch_model.bin"], "has pickled weights only"),
         (["adapter_config.json", "adapter_model.safetensors"], "holds a LoRA adapter"),
         (["config.json", "model.gguf"], "a model in safetensors is needed"),
-        (["onnx/model.safetensors"], "a model in safetensors is needed"),
-    ],
-)
-def test_names_that_are_no_model(names, message):
-    with pytest.raises(StudyError, match=message):
-        check_names(names, "here")
+    ]:
+        with pytest.raises(StudyError, match=message):
+            check_names(refused, "here")
 
 
-def cut_weights(folder):
-    path = folder / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:-4])
+def cut(name, size):
+    """A damage by which a file ends at this size, or lacks so many of its last bytes."""
+    return lambda folder: os.truncate(folder / name, size if size > 0 else (folder / name).stat().st_size + size)
+
+
+def backtracking(folder):
+    """The tokenizer's regular expression takes exponential time on some texts."""
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    tokenizer["pre_tokenizer"]["pretokenizers"][0]["pattern"] = {"Regex": "(a|aa)+$"}
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
 
 
 def written(name, content):
@@ -81,8 +80,6 @@ def endless(named=None):
     """A damage that names the end token nowhere, or only where models are told how to generate."""
 
     def change(folder):
-        from transformers import PreTrainedTokenizerFast
-
         plain = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), pad_token="1")
         plain.save_pretrained(folder)
         generating(eos_token_id=named)(folder)
@@ -90,39 +87,17 @@ def endless(named=None):
     return change
 
 
-def added(token, name=None):
-    """A damage that adds a token to the tokenizer, which the model has no embedding for, perhaps with a role."""
+def added(token, name=None, template=None):
+    """A damage that adds a token, perhaps with a role or in the template, which the model has no embedding for."""
 
     def change(folder):
-        from transformers import PreTrainedTokenizerFast
-
         tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
         spare = [f"<spare {number}>" for number in range(len(tokenizer), 270)]
         tokenizer.add_tokens([*spare, token], special_tokens=True)
         if name:
             setattr(tokenizer, name, token)
+        tokenizer.chat_template = template
         tokenizer.save_pretrained(folder)
-
-    return change
-
-
-def backtracking(pattern):
-    """A damage by which the tokenizer's regular expression takes exponential time on some texts."""
-
-    def change(folder):
-        tokenizer = json.loads((folder / "tokenizer.json").read_text())
-        tokenizer["pre_tokenizer"]["pretokenizers"][0]["pattern"] = {"Regex": pattern}
-        (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
-
-    return change
-
-
-def header(claim):
-    """A damage by which the header of the weights claims something else."""
-
-    def change(folder):
-        text = json.dumps(claim).encode()
-        (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + bytes(64))
 
     return change
 
@@ -137,34 +112,18 @@ def rewritten(change):
     return damage
 
 
-def huge(name):
-    return lambda folder: os.truncate(folder / name, 2**40)
-
-
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (cut_weights, "model.safetensors is truncated or broken"),
+        (cut("model.safetensors", -4), "model.safetensors is truncated or broken"),
         (written("model.safetensors", LFS_POINTER), "model.safetensors: is a Git LFS pointer, .*`git lfs pull`"),
         (config(auto_map={"AutoModel": "modeling.Mine"}, model_type="mine"), "code from a repository is never run"),
-        (written("config.json", {"model_type": "t5"}), "model_type t5 is no causal language model"),
         (config(model_type="bert"), "a model of type bert answers otherwise when its prompt is padded"),
-        (written("config.json", "{"), "config.json is not JSON"),
-        (written("tokenizer.json", '{"version": "1.0"}'), "the tokenizer cannot be loaded"),
-        (
-            config(hidden_size=2**30),
-            r"gives .*embed_tokens.weight the shape \[270, 1073741824\], and the weights \[270, 8\]$",
-        ),
+        (config(hidden_size=2**30), r"gives .*embed_tokens.weight the shape \[270, 1073741824\], and the weights"),
         (config(num_hidden_layers=10**9), "has num_hidden_layers 1000000000, but the weights have 14 ten"),
-        (
-            config(model_type="gemma3", architectures=["Gemma3ForConditionalGeneration"]),
-            "Gemma3ForConditionalGeneration also reads images or sounds; take a model of text alone",
-        ),
+        (config(model_type="gemma3", architectures=["Gemma3ForConditionalGeneration"]), "Gemma3ForConditionalGenerati"),
         (config(architectures=["Qwen2ForSequenceClassification"]), "and a .* type qwen2 is a Qwen2ForCausalLM"),
-        (config(architectures=None), "names the architecture none, and a language model"),
-        (config(text_config={"n_layer": 1e99}), "has n_layer 1e\\+99, but the weights have 14 tensors"),
         (config(tie_word_embeddings=False), "^copy: the weights lm_head.weight are missing, and random"),
-        (config(num_hidden_layers=2, layer_types=["full_attention"] * 2), r"layers.1.* and 9 more are missing, and"),
         (
             config(model_type="llama", architectures=["LlamaForCausalLM"]),
             r"weights model.layers.0.self_attn.k_proj.bias, .* have no place",
@@ -177,6 +136,10 @@ def huge(name):
             rewritten(lambda weights: {**weights, HEAD: weights[EMBEDDING] + 1}),
             "config.json ties lm_head.weight to model.embed_tokens.weight, and the weights have different values for",
         ),
+        (
+            rewritten(lambda weights: {**weights, GATE: weights[GATE] / 0}),
+            f"^copy: the tensor {GATE} has values that are NaN or infinite",
+        ),
         (config(quantization_config={"quant_method": "fp8"}), "says that the weights are quantized; take"),
         (removed("tokenizer.json"), "^copy: the tokenizer knows no word; .* may be missing"),
         (endless(), "neither the tokenizer nor generation_config.json names an end token; set eos_token in tokenizer_"),
@@ -184,32 +147,16 @@ def huge(name):
         (generating(eos_token_id="<end>"), "eos_token_id .* must be numbers of tokens, not '<end>'"),
         (generating(max_new_tokens=-1), "transformers cannot use generation_config.json: `max_new_tokens` must be"),
         (added("<new>", "pad_token"), "token '<new>' .* number 270, and the model has 270 embeddings; resize"),
-        (
-            # a base model with the tokenizer of its chat model
-            lambda folder: [
-                added("<turn>")(folder),
-                written("chat_template.jinja", "<turn>{{ messages[0].content }}")(folder),
-            ],
+        (  # a base model with the tokenizer of its chat model
+            added("<turn>", template="<turn>{{ messages[0].content }}"),
             "token '<turn>' of the tokenizer has number 270, and the model has 270 embeddings",
         ),
-        (config(num_attention_heads=0), "no model can be built from config.json"),
         (written("config.json", DEEP), "config.json is not JSON: lists and objects are nested too deep"),
-        (written("tokenizer_config.json", DEEP), "the tokenizer cannot be loaded: maximum recursion depth exceeded"),
-        (huge("config.json"), "config.json has 1099511627776 bytes"),
-        (backtracking("(a|aa)+$"), "the tokenizer fails on a long word: Onig: Regex search error: retry-limit"),
+        (cut("config.json", 2**40), "config.json has 1099511627776 bytes"),
+        (backtracking, "the tokenizer fails on a long word: Onig: Regex search error: retry-limit"),
         (written("chat_template.jinja", "{{ 'a' * 10 ** 12 }}"), "takes more than 8 GiB of memory"),
-        (
-            written("chat_template.jinja", "{{ " + "(" * 5000 + ")" * 5000 + " }}"),
-            "the chat template is nested too deep",
-        ),
-        (
-            header({"a": {"dtype": "F32", "shape": [2**60], "data_offsets": [0, 64]}}),
-            "model.safetensors is truncated or broken",
-        ),
-        (
-            written(INDEX, {"weight_map": {"a": "../../model.safetensors"}}),
-            "must give a .safetensors file of the folder for each tensor",
-        ),
+        (written("chat_template.jinja", "{{ " + "(" * 5000 + ")" * 5000 + " }}"), "template is nested too deep"),
+        (written(INDEX, {"weight_map": {"a": "../../model.safetensors"}}), "must give a .safetensors file of the"),
         (removed("config.json"), "has no config.json"),
         (removed("tokenizer_config.json"), "^copy: no tokenizer_config.json; save the token"),
     ],
@@ -219,23 +166,6 @@ def test_broken_models_are_refused_in_one_line(model_copy, damage, message):
     with pytest.raises(StudyError, match=message) as caught:
         check_model(model_copy, "copy")
     assert str(caught.value).isprintable()
-
-
-def test_masks_that_old_checkpoints_store_are_no_weights(model_copy):
-    masks = {"bias": torch.ones(1, 1, 4, 4, dtype=torch.uint8), "masked_bias": torch.tensor(-1e9)}
-    stored = {f"model.layers.0.self_attn.{name}": mask for name, mask in masks.items()}
-    rewritten(lambda weights: weights | stored)(model_copy)
-    assert check_model(model_copy, "copy")[1] == "Qwen2ForCausalLM"
-
-
-def test_a_spare_token_that_no_prompt_has_needs_no_embedding(model_copy):
-    added("<spare>")(model_copy)
-    assert check_model(model_copy, "copy")[1] == "Qwen2ForCausalLM"
-
-
-def test_a_tied_head_may_be_stored_again(model_copy):
-    rewritten(lambda weights: {**weights, HEAD: weights[EMBEDDING].clone()})(model_copy)
-    assert check_model(model_copy, "copy")[1] == "Qwen2ForCausalLM"
 
 
 @pytest.mark.parametrize(
@@ -254,10 +184,7 @@ def test_tensors_that_transformers_joins_are_counted_by_its_own_rules(model_copy
     Qwen3MoeForCausalLM(Qwen3MoeConfig(vocab_size=270, **sizes, **experts)).save_pretrained(model_copy)
     if lost:
         rewritten(lambda weights: {name: each for name, each in weights.items() if lost not in name})(model_copy)
-    if message is None:
-        check_model(model_copy, "copy")
-        return
-    with pytest.raises(StudyError, match=message):
+    with pytest.raises(StudyError, match=message) if message else nullcontext():
         check_model(model_copy, "copy")
 
 
@@ -286,33 +213,17 @@ def sharded(tiny_model, tmp_path):
 def test_shards_are_counted_together(sharded, tiny_model):
     assert len(list(sharded.glob("model-*.safetensors"))) > 1
     assert check_model(sharded, "sharded") == check_model(tiny_model, "tiny")
-
-
-def test_weights_in_one_file_beside_those_of_an_index_are_refused(sharded, tiny_model):
+    first, *_, last = sorted(sharded.glob("model-*.safetensors"))
     shutil.copy(tiny_model / "model.safetensors", sharded)
     with pytest.raises(StudyError, match=r"has model.safetensors and also the files that model.safetensors.index.json"):
         check_model(sharded, "sharded")
-
-
-def test_a_missing_shard_is_named(sharded):
-    shard = sorted(sharded.glob("model-*.safetensors"))[-1]
-    shard.unlink()
-    with pytest.raises(StudyError, match=f"{shard.name} is named in model.safetensors.index.json and missing"):
-        check_model(sharded, "sharded")
-
-
-def test_a_shard_of_another_model_is_found(sharded):
-    first, *_, last = sorted(sharded.glob("model-*.safetensors"))
+    (sharded / "model.safetensors").unlink()
     shutil.copyfile(first, last)
     with pytest.raises(StudyError, match=f"{last.name} has no tensor"):
         check_model(sharded, "sharded")
-
-
-def test_a_key_twice_in_a_models_config_is_refused(tmp_path):
-    (tmp_path / "model.safetensors").touch()
-    (tmp_path / "config.json").write_text('{"model_type": "qwen2",\n"model_type": "llama"}')
-    with pytest.raises(StudyError, match=r"^model: config.json is not JSON: line 2: key 'model_type' occurs twice"):
-        check_model(tmp_path, "model")
+    last.unlink()
+    with pytest.raises(StudyError, match=f"{last.name} is named in model.safetensors.index.json and missing"):
+        check_model(sharded, "sharded")
 
 
 def test_an_end_token_that_only_the_generation_config_names_is_the_tokenizers_own(model_copy):
@@ -325,18 +236,25 @@ def test_an_end_token_that_only_the_generation_config_names_is_the_tokenizers_ow
     assert tokenizer.decode([9, 0], skip_special_tokens=True) == before.decode([9], skip_special_tokens=True)
 
 
+def test_tensors_that_need_no_place_of_their_own(model_copy):
+    """Masks that old checkpoints store, a tied head that is stored again, and a spare token that no prompt has."""
+    masks = {"bias": torch.ones(1, 1, 4, 4, dtype=torch.uint8), "masked_bias": torch.tensor(-1e9)}
+    stored = {f"model.layers.0.self_attn.{name}": mask for name, mask in masks.items()}
+    rewritten(lambda weights: {**weights, **stored, HEAD: weights[EMBEDDING].clone()})(model_copy)
+    added("<spare>")(model_copy)
+    assert check_model(model_copy, "copy")[1] == "Qwen2ForCausalLM"
+
+
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
         ({"no_repeat_ngram_size": 2, "num_beams": 4}, "no_repeat_ngram_size: 2, num_beams: 4"),
         ({"suppress_tokens": list(range(99))}, "suppress_tokens: [0, 1, 2, 3, 4, 5, ...]"),
-        ({"presence_penalty": 1.5}, "presence_penalty: 1.5"),  # of vLLM
         ({"temperature": 0.6, "top_k": 20, "do_sample": True, "repetition_penalty": 1.1}, None),  # the study's
-        ({"num_beams": 1, "min_length": 0, "typical_p": 1.0, "bad_words_ids": []}, None),  # ask for nothing
-        ({"eos_token_id": [0], "use_cache": False, "chat_format": "chatml"}, None),
+        ({"min_length": 0, "bad_words_ids": [], "use_cache": False, "chat_format": "chatml"}, None),
     ],
 )
-def test_what_a_generation_config_asks_for_in_vain_is_told_in_one_line(model_copy, capsys, settings, line):
+def test_what_a_generation_config_asks_for_in_vain_is_told(model_copy, capsys, settings, line):
     generating(**settings)(model_copy)
     check_model(model_copy, "copy")
     told = f"warning: copy: the model's generation_config.json asks for {line}; training and evaluation do not do so\n"

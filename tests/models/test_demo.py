@@ -32,48 +32,19 @@ def tokenizer(folder):
     return load_tokenizer(folder)
 
 
-def test_every_number_up_to_99_is_one_token(tokenizer):
-    lengths = {number: len(tokenizer(f"= {number}")["input_ids"]) for number in range(100)}
-    assert set(lengths.values()) == {2}
-
-
-@pytest.mark.parametrize("split", ["train", "test", "warm_start"])
-def test_round_trip_and_one_token_a_word(tokenizer, split):
-    for row in generate(200, seed=0, split=split):
-        text = PROMPT.format(question=row["question"]) + row["solution"]
-        tokens = tokenizer(text)["input_ids"]
-        assert tokenizer.decode(tokens) == text
-        assert len(tokens) == len(re.findall(r"\w+|#+|[^\w\s#]|\n", text))
-
-
-@pytest.mark.parametrize(
-    ("text", "decoded"),
-    [
-        ("Tab\t, {braces} & 12345 \\boxed{7}", None),  # printable ASCII that no problem has
-        ("Zoë", "Zo<|unknown|><|unknown|>"),  # two bytes outside ASCII: seen, not dropped
-    ],
-)
-def test_round_trip_of_other_text(tokenizer, text, decoded):
-    assert tokenizer.decode(tokenizer(text)["input_ids"]) == (decoded or text)
-
-
-def test_prompt_and_completion_tokenize_apart_as_together(tokenizer):
-    row = generate(1, seed=0, split="test")[0]
-    prompt = PROMPT.format(question=row["question"])
-    apart = [*tokenizer(prompt)["input_ids"], *tokenizer(row["solution"] + END)["input_ids"]]
-    assert apart == tokenizer(prompt + row["solution"] + END)["input_ids"]
-
-
-def test_model_is_as_small_as_the_docs_say(folder):
-    model = load_model(folder)
-    assert model.config.model_type == "qwen2"
-    assert sum(weights.numel() for weights in model.parameters()) == 130_304
-
-
-def test_generation_is_told_where_to_end(folder, tokenizer):
-    settings = load_model(folder).generation_config
-    assert (settings.eos_token_id, settings.pad_token_id) == (tokenizer.eos_token_id, tokenizer.pad_token_id)
-    assert settings.eos_token_id != settings.pad_token_id
+def test_round_trip_and_one_token_a_word(tokenizer):
+    for row in generate(200, seed=0, split="test"):
+        prompt = PROMPT.format(question=row["question"])
+        tokens = tokenizer(prompt + row["solution"])["input_ids"]
+        assert tokenizer.decode(tokens) == prompt + row["solution"]
+        assert len(tokens) == len(re.findall(r"\w+|#+|[^\w\s#]|\n", prompt + row["solution"]))
+        apart = [*tokenizer(prompt)["input_ids"], *tokenizer(row["solution"] + END)["input_ids"]]
+        assert apart == tokenizer(prompt + row["solution"] + END)["input_ids"]
+    assert {len(tokenizer(f"= {number}")["input_ids"]) for number in range(100)} == {2}
+    other = "Tab\t, {braces} & 12345 \\boxed{7}"  # printable ASCII that no problem has
+    assert tokenizer.decode(tokenizer(other)["input_ids"]) == other
+    # two bytes outside ASCII: seen, not dropped
+    assert tokenizer.decode(tokenizer("Zoë")["input_ids"]) == "Zo<|unknown|><|unknown|>"
 
 
 def test_same_spec_gives_the_same_bytes_in_another_process(folder, tmp_path):
@@ -99,9 +70,7 @@ def test_teacher_is_sloppy_and_keeps_to_its_split():
     # comes out right by chance (2 + 2 for 2 * 2).
     assert sum(right) / len(right) == pytest.approx(0.40, abs=0.04)
     assert sum(marked) / len(marked) == pytest.approx(0.30, abs=0.03)
-
-
-def test_more_examples_than_questions_come_with_new_solutions():
+    # more examples than questions come with new solutions
     questions = len(list(problems(0, "warm_start")))
     pairs = examples(questions + 100, seed=0)
     assert [question for question, _ in pairs[questions:]] == [question for question, _ in pairs[:100]]
@@ -124,3 +93,12 @@ def test_warm_start_learns_the_teachers_ways(tmp_path):
     marked = [re.search(r"^#### \d+$", text, re.MULTILINE) is not None for text in texts]
     assert 0.15 < sum(right) / len(right) < 0.45  # the teacher: 0.40
     assert 0.15 < sum(marked) / len(marked) < 0.45  # the teacher: 0.30
+
+
+def test_the_model_is_as_small_as_the_docs_say_and_is_told_where_to_end(folder, tokenizer):
+    model = load_model(folder)
+    assert model.config.model_type == "qwen2"
+    assert sum(weights.numel() for weights in model.parameters()) == 130_304
+    settings = model.generation_config
+    assert (settings.eos_token_id, settings.pad_token_id) == (tokenizer.eos_token_id, tokenizer.pad_token_id)
+    assert settings.eos_token_id != settings.pad_token_id

@@ -1,74 +1,29 @@
 """Loading models and tokenizers."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
+import torch
 
 from reward_ablation.models.load import load_model
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.system.errors import StudyError
 
 
-def test_tokenizer_keeps_its_own_pre_tokenizer(tiny_model):
-    from transformers import AutoTokenizer
-
-    # The trap is real: AutoTokenizer goes by model_type qwen2 and splits numbers into digits.
-    assert AutoTokenizer.from_pretrained(tiny_model).tokenize("345") == ["3", "4", "5"]
-    tokenizer = load_tokenizer(tiny_model)
-    assert tokenizer.tokenize("345") == ["345"]
-    assert tokenizer.decode(tokenizer("12 and 345")["input_ids"]) == "12 and 345"
-
-
-def test_tokenizer_pads_on_the_left_with_the_end_of_text(tiny_model):
-    tokenizer = load_tokenizer(tiny_model)
-    batch = tokenizer(["12", "12 and"], padding=True)
-    assert tokenizer.pad_token == "<end>"
-    assert batch["attention_mask"][0][0] == 0
-    assert batch["attention_mask"][0][-1] == 1
-
-
-def test_tokenizer_needs_a_token_to_pad_with(model_copy):
-    settings = model_copy / "tokenizer_config.json"
-    settings.write_text(json.dumps({"tokenizer_class": "TokenizersBackend"}))
-    with pytest.raises(StudyError, match="no pad_token and no eos_token"):
-        load_tokenizer(model_copy)
-
-
-def test_model_is_in_evaluation_mode_and_of_the_type_asked_for(tiny_model):
-    import torch
-
-    assert not load_model(tiny_model).training
-    assert load_model(tiny_model).dtype == torch.float32
-    assert load_model(tiny_model, "bfloat16").dtype == torch.bfloat16
-
-
-def test_adapter_is_loaded_over_its_base(tiny_model, tmp_path):
-    import torch
-    from peft import LoraConfig, get_peft_model
-
-    adapted = get_peft_model(load_model(tiny_model), LoraConfig(r=2, target_modules="all-linear"))
-    with torch.no_grad():
-        for name, weight in adapted.named_parameters():
-            if "lora_B" in name:  # zero at first, which would hide an adapter that is not applied
-                weight.fill_(0.1)
-    adapted.save_pretrained(tmp_path)
-    tokens = torch.tensor([[1, 2, 3]])
-    with torch.no_grad():
-        expected = adapted.eval()(tokens).logits
-        loaded = load_model(tmp_path, base=tiny_model)(tokens).logits
-        plain = load_model(tiny_model)(tokens).logits
-    torch.testing.assert_close(loaded, expected)
-    assert not torch.allclose(loaded, plain)
-    with pytest.raises(StudyError, match="holds a LoRA adapter; name its base"):
-        load_model(tmp_path)
-
-
-def test_pickled_weights_are_never_read(model_copy):
-    import torch
-
+def test_a_model_is_in_evaluation_mode_of_the_type_asked_for_and_never_of_a_pickle(model_copy):
+    assert not load_model(model_copy).training
+    assert load_model(model_copy).dtype == torch.float32
+    assert load_model(model_copy, "bfloat16").dtype == torch.bfloat16
     torch.save({}, model_copy / "pytorch_model.bin")
     (model_copy / "model.safetensors").unlink()
     with pytest.raises(OSError, match="safetensors"):
         load_model(model_copy)
+    (model_copy / "adapter_config.json").write_text("{}")
+    with pytest.raises(StudyError, match="holds a LoRA adapter; name its base"):
+        load_model(model_copy)
+
+
+def test_tokenizer_needs_a_token_to_pad_with(model_copy):
+    (model_copy / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "TokenizersBackend"}))
+    with pytest.raises(StudyError, match="no pad_token and no eos_token"):
+        load_tokenizer(model_copy)

@@ -1,7 +1,5 @@
 """A chat template puts into the prompt what the study writes, or the model is refused at fetch."""
 
-from __future__ import annotations
-
 import json
 from contextlib import nullcontext
 from pathlib import Path
@@ -41,9 +39,7 @@ KNOWN = ("qwen2_5", "qwen3", "llama3_1", "gemma3", "gptoss", "deepseekv3", "phi3
     [
         *((of_trl(name), "be brief", None) for name in KNOWN),
         (of_trl("smolvlm"), None, r"drops the question; '.*User: <end_of_utterance>.*; take a model with anoth"),
-        (EVERY, "be brief", None),
         (EVERY, None, None),
-        (USERS, None, None),
         (USERS, "be brief", r"drops the system text \(prompt.system\); '<questionzyx>' is what it makes of a chat;"),
         (DEFAULT, "be brief", r"drops the system text .*'you are kind <questionzyx>'"),
         (ALONE, "be brief", r"drops the question; '<systemzyx>'"),
@@ -56,73 +52,41 @@ KNOWN = ("qwen2_5", "qwen3", "llama3_1", "gemma3", "gptoss", "deepseekv3", "phi3
 def test_each_part_of_a_prompt_occurs_once_and_in_order(model_copy, template, system, message):
     if template:
         (model_copy / "chat_template.jinja").write_text(template)
-    check = (model_copy, "copy", Prompt(system=system, template="Please: {question} Thanks."), {})
-    if message is None:
-        check_prompt(*check)
-        return
-    with pytest.raises(StudyError, match=message.replace("questionzyx", "(Please: )?questionzyx( Thanks.)?")) as caught:
-        check_prompt(*check)
-    assert str(caught.value).isprintable()
+    message = message and message.replace("questionzyx", "(Please: )?questionzyx( Thanks.)?")
+    with pytest.raises(StudyError, match=message) if message else nullcontext() as caught:
+        check_prompt(model_copy, "copy", Prompt(system=system, template="Please: {question} Thanks."), {})
+    assert message is None or str(caught.value).isprintable()
 
 
 @pytest.mark.parametrize(
     ("template", "message"),
     [
         (EVERY + "{{ [1, 2] | random }}", "uses Jinja's random, so that prompts change by chance"),
-        (EVERY + "{{ lipsum() }}", "uses Jinja's lipsum, so that prompts change by chance"),
         (EVERY + "{{ [range(9999)] | map('ran' ~ 'dom') | first }}" * 3, "makes another text of the same chat each"),
     ],
 )
 def test_a_template_that_draws_is_refused(model_copy, template, message):
+    check_prompt(model_copy, "copy", Prompt(chat=False, template="Q: {question}"), {})  # needs no chat template
     (model_copy / "chat_template.jinja").write_text(template)
     with pytest.raises(StudyError, match=message):
         check_prompt(model_copy, "copy", Prompt(), {})
 
 
-@pytest.mark.parametrize("template", ["Q: {question}", "{question}"])
-def test_plain_prompts_need_no_chat_template(model_copy, template):
-    check_prompt(model_copy, "copy", Prompt(chat=False, template=template), {})
-
-
-def test_a_template_that_ends_the_text_is_told(model_copy, capsys):
-    (model_copy / "chat_template.jinja").write_text(EVERY + "<end>\n")
-    tell_prompt_end(model_copy, "copy", Prompt(), {})
-    assert "warning: copy: the chat template ends the prompt with the end token '<end>'" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("end", "told"), [("<think>\n", True), ("", False), ("<think>\n\n</think>\n\n", False), ("</think><think>", True)]
-)
-def test_a_template_that_opens_the_reasoning_is_told(model_copy, capsys, end, told):
-    (model_copy / "chat_template.jinja").write_text(EVERY + end)
-    tell_prompt_end(model_copy, "copy", Prompt(), {})
-    assert ("warning: copy: the chat template opens <think> in the prompt; a " in capsys.readouterr().out) == told
-
-
-def test_a_tokenizer_that_appends_its_end_token_is_told_at_fetch(model_copy, capsys):
-    tell_prompt_end(model_copy, "copy", Prompt(chat=False), {})
-    assert not capsys.readouterr().out
-    tokenizer = load_tokenizer(model_copy)
-    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
-        single="$A <end>", special_tokens=[("<end>", tokenizer.eos_token_id)]
-    )
-    tokenizer.save_pretrained(model_copy)
-    tell_prompt_end(model_copy, "copy", Prompt(chat=False), {})
-    assert capsys.readouterr().out == "copy: the tokenizer appends '<end>' to a text; prompts are used without it\n"
-
-
 def test_fetch_checks_the_study_s_prompt(model_copy, tmp_path, capsys):
     """It also warns of a chat that ends in the end token."""
     (model_copy / "chat_template.jinja").write_text(USERS + "<end>")
-    spec = json.dumps({"source": "local", "path": str(model_copy)})
-    for system, refused in ((None, False), ("be brief", True)):
+
+    def fetch(system):
         prompt = json.dumps({**Prompt(system=system).model_dump(), "chat_template_kwargs": {}})
-        output = tmp_path / f"{system}" / "model.json"
-        with pytest.raises(StudyError, match="the chat template drops the system text") if refused else nullcontext():
-            main(["--spec", spec, "--prompt", prompt, "--output", str(output)])
-        assert output.exists() != refused
-        warning = f"warning: {model_copy}: the chat template ends the prompt with the end token"
-        assert (warning in capsys.readouterr().out) != refused
+        spec, output = json.dumps({"source": "local", "path": str(model_copy)}), tmp_path / f"{system}" / "model.json"
+        main(["--spec", spec, "--prompt", prompt, "--output", str(output)])
+
+    fetch(None)
+    warning = f"warning: {model_copy}: the chat template ends the prompt with the end token"
+    assert warning in capsys.readouterr().out
+    with pytest.raises(StudyError, match="the chat template drops the system text"):
+        fetch("be brief")
+    assert not (tmp_path / "be brief").exists()
 
 
 def test_the_template_of_a_reward_model_keeps_question_and_completion(tmp_path):
@@ -131,3 +95,18 @@ def test_the_template_of_a_reward_model_keeps_question_and_completion(tmp_path):
     without = save_reward_model(tmp_path / "without", ALONE)
     with pytest.raises(StudyError, match=r"^without: the chat template drops the completion; '<questionzyx>' is what"):
         check_sequence_classifier(without, "without")
+
+
+@pytest.mark.parametrize(
+    ("end", "told"), [("<think>\n", True), ("", False), ("<think>\n\n</think>\n\n", False), ("</think><think>", True)]
+)
+def test_what_the_end_of_a_prompt_does_is_told(model_copy, capsys, end, told):
+    (model_copy / "chat_template.jinja").write_text(EVERY + end)
+    tell_prompt_end(model_copy, "copy", Prompt(), {})
+    assert ("warning: copy: the chat template opens <think> in the prompt; a " in capsys.readouterr().out) == told
+    tokenizer = load_tokenizer(model_copy)
+    ending = TemplateProcessing(single="$A <end>", special_tokens=[("<end>", tokenizer.eos_token_id)])
+    tokenizer.backend_tokenizer.post_processor = ending
+    tokenizer.save_pretrained(model_copy)
+    tell_prompt_end(model_copy, "copy", Prompt(chat=False), {})
+    assert capsys.readouterr().out == "copy: the tokenizer appends '<end>' to a text; prompts are used without it\n"

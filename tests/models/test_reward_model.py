@@ -1,14 +1,17 @@
 """A reward model's scores equal TRL's in batches of any size. Of long inputs, the end is scored."""
 
-from __future__ import annotations
-
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from trl.trainer import grpo_trainer
 
-from reward_ablation.models.reward_model import host_reward_models
-from reward_ablation.rewards.components.reward_model import open_models_with
+from reward_ablation.models.reward_model import RewardModel, _check_length, host_reward_models
+from reward_ablation.rewards.components.reward_model import RewardModelSettings, open_models_with, opened
 from reward_ablation.rewards.load import load_component
 from reward_ablation.system.errors import StudyError
 
@@ -36,75 +39,34 @@ def scores(folder: Path, completions=COMPLETIONS, questions=QUESTIONS, **paramet
     return component(completions, question=questions)
 
 
-class OfTRL:
-    """What `GRPOTrainer._calculate_rewards` needs of a trainer, for one model in `reward_funcs`."""
-
-    def __init__(self, folder: Path):
-        from types import SimpleNamespace
-
-        from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-        model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=1).eval()
-        self.accelerator = SimpleNamespace(device=torch.device("cpu"), is_main_process=False)
-        self.args = SimpleNamespace(report_to=[])
-        self.reward_funcs, self.reward_func_names = [model], ["rm"]
-        tokenizer = AutoTokenizer.from_pretrained(folder)
-        tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token  # these two lines are of TRL's __init__
-        model.config.get_text_config().pad_token_id = tokenizer.pad_token_id
-        self.reward_processing_classes = [tokenizer]
-        self.chat_template_kwargs: dict = {}
-        self.state = SimpleNamespace(global_step=0)
-        self.environments = self._log_completion_extra = self._log_metric = None
-
-
 def by_trl(folder: Path, monkeypatch, prompts: list, completions: list) -> list[float]:
-    """Scores by TRL's own code."""
-    from contextlib import nullcontext
-
-    import transformers
-    import trl.trainer.grpo_trainer as code
-
-    class Trainer(OfTRL, code.GRPOTrainer):
-        def __init__(self, folder):
-            OfTRL.__init__(self, folder)
-
-    monkeypatch.setattr(code, "profiling_context", lambda *_: nullcontext())
-    monkeypatch.setattr(code, "gather", lambda tensor: tensor)
+    """Scores by TRL's own code, with what `GRPOTrainer._calculate_rewards` needs of a trainer."""
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder, num_labels=1).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token  # these two lines are of TRL's __init__
+    model.config.get_text_config().pad_token_id = tokenizer.pad_token_id
+    trainer = object.__new__(grpo_trainer.GRPOTrainer)
+    vars(trainer).update(
+        accelerator=SimpleNamespace(device=torch.device("cpu"), is_main_process=False),
+        args=SimpleNamespace(report_to=[]),
+        reward_funcs=[model],
+        reward_func_names=["rm"],
+        reward_processing_classes=[tokenizer],
+        chat_template_kwargs={},
+        state=SimpleNamespace(global_step=0),
+        **dict.fromkeys(("environments", "_log_completion_extra", "_log_metric")),
+    )
+    monkeypatch.setattr(grpo_trainer, "profiling_context", lambda *_: nullcontext())
+    monkeypatch.setattr(grpo_trainer, "gather", lambda tensor: tensor)
     monkeypatch.setattr(transformers.Trainer, "_prepare_inputs", lambda self, inputs: inputs)
     inputs = [{"prompt": prompt} for prompt in prompts]
-    return Trainer(folder)._calculate_rewards(inputs, prompts, completions, [[0]] * len(prompts))[:, 0].tolist()
-
-
-def test_scores_are_those_of_trl_by_the_models_template(folder, monkeypatch):
-    chats = [[{"role": "user", "content": text}] for text in QUESTIONS]
-    answers = [[{"role": "assistant", "content": text}] for text in COMPLETIONS]
-    expected = by_trl(folder, monkeypatch, chats, answers)
-    assert len(set(expected)) == len(expected)
-    assert scores(folder) == pytest.approx(expected, abs=1e-6)
-    assert scores(folder, answers) == scores(folder)
-
-
-def test_scores_are_those_of_trl_for_plain_text(tmp_path, monkeypatch):
-    plain = save_reward_model(tmp_path, template=None)
-    expected = by_trl(plain, monkeypatch, [f"{text}\n" for text in QUESTIONS], COMPLETIONS)
-    assert scores(plain) == pytest.approx(expected, abs=1e-6)
+    return trainer._calculate_rewards(inputs, prompts, completions, [[0]] * len(prompts))[:, 0].tolist()
 
 
 def test_neither_batch_nor_padding_changes_a_score(folder):
     alone = [scores(folder, [text], [question])[0] for text, question in zip(COMPLETIONS, QUESTIONS, strict=True)]
     assert scores(folder, batch_size=2) == pytest.approx(alone, abs=1e-6)
     assert scores(folder, COMPLETIONS[::-1], QUESTIONS[::-1], batch_size=2)[::-1] == pytest.approx(alone, abs=1e-6)
-
-
-def test_a_pad_token_is_made_of_the_end_token(tmp_path, folder, monkeypatch):
-    """As TRL does, so that the score stands at the last token that is no end token."""
-    other = save_reward_model(tmp_path)
-    settings = other / "tokenizer_config.json"
-    settings.write_text(settings.read_text().replace('"pad_token": "<pad>"', '"pad_token": null'))
-    chats = [[{"role": "user", "content": text}] for text in QUESTIONS]
-    answers = [[{"role": "assistant", "content": text}] for text in COMPLETIONS]
-    assert scores(other) == pytest.approx(by_trl(other, monkeypatch, chats, answers), abs=1e-6)
-    assert scores(other) != pytest.approx(scores(folder), abs=1e-6)
 
 
 def test_a_long_input_loses_its_beginning_and_is_counted(folder):
@@ -119,34 +81,28 @@ def test_a_long_input_loses_its_beginning_and_is_counted(folder):
 
 
 def test_the_special_tokens_of_an_encoder_are_never_cut(tmp_path):
-    from transformers import BertConfig, BertForSequenceClassification, BertTokenizer
-
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c"]
     (tmp_path / "vocab.txt").write_text("\n".join(words))
-    BertTokenizer(str(tmp_path / "vocab.txt")).save_pretrained(tmp_path)
+    transformers.BertTokenizer(str(tmp_path / "vocab.txt")).save_pretrained(tmp_path)
     shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    config = BertConfig(vocab_size=8, num_labels=1, max_position_embeddings=16, **shape)
-    BertForSequenceClassification(config).save_pretrained(tmp_path)
-    from reward_ablation.models.reward_model import RewardModel
-    from reward_ablation.rewards.components.reward_model import RewardModelSettings
-
+    config = transformers.BertConfig(vocab_size=8, num_labels=1, max_position_embeddings=16, **shape)
+    transformers.BertForSequenceClassification(config).save_pretrained(tmp_path)
     model = RewardModel(tmp_path, RewardModelSettings(str(tmp_path), max_length=4), torch.device("cpu"))
     tokens, cut = model._tokens(["a a a b c", "c"])
     assert cut == 1
-    assert model.tokenizer.convert_ids_to_tokens(tokens[0]) == ["[CLS]", "b", "c", "[SEP]"]
-    assert model.tokenizer.convert_ids_to_tokens(tokens[1]) == ["[CLS]", "c", "[SEP]"]
+    assert [model.tokenizer.convert_ids_to_tokens(row) for row in tokens] == [
+        ["[CLS]", "b", "c", "[SEP]"],
+        ["[CLS]", "c", "[SEP]"],
+    ]
 
 
-@pytest.mark.parametrize(("kind", "longest"), [("roberta", 18), ("esm", 19), ("ibert", 18), ("bert", 20)])
+@pytest.mark.parametrize(("kind", "longest"), [("roberta", 18), ("esm", 19), ("bert", 20)])
 def test_the_longest_input_is_what_the_table_of_positions_holds(kind, longest):
-    from transformers import AutoConfig, AutoModelForSequenceClassification
-
-    from reward_ablation.models.reward_model import _check_length
-    from reward_ablation.rewards.components.reward_model import RewardModelSettings
-
     shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
-    numbers = {"vocab_size": 9, "max_position_embeddings": 20, "pad_token_id": 0 if kind in ("esm", "bert") else 1}
-    model = AutoModelForSequenceClassification.from_config(AutoConfig.for_model(kind, **shape, **numbers))
+    numbers = {"vocab_size": 9, "max_position_embeddings": 20, "pad_token_id": 1 if kind == "roberta" else 0}
+    model = transformers.AutoModelForSequenceClassification.from_config(
+        transformers.AutoConfig.for_model(kind, **shape, **numbers)
+    )
     model(torch.full((1, longest), 7))
     with pytest.raises((IndexError, RuntimeError)):
         model(torch.full((1, longest + 1), 7))
@@ -163,15 +119,17 @@ def test_of_several_labels_one_is_the_score(tmp_path, settings, activation):
     names = {0: "rude", 1: "plain", 2: "kind"}
     labels = {"id2label": names, "label2id": {name: index for index, name in names.items()}}
     several = save_reward_model(tmp_path, **labels, **settings)
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
     messages = [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}]
-    tokens = AutoTokenizer.from_pretrained(several).apply_chat_template(messages, return_tensors="pt", return_dict=True)
+    tokens = transformers.AutoTokenizer.from_pretrained(several).apply_chat_template(
+        messages, return_tensors="pt", return_dict=True
+    )
     with torch.no_grad():
-        logits = AutoModelForSequenceClassification.from_pretrained(several)(input_ids=tokens["input_ids"]).logits
-    expected = activation(logits)[0, 2].item()
-    assert scores(several, ["4"], ["2 + 2?"], label="kind") == pytest.approx([expected], abs=1e-6)
-    assert scores(several, ["4"], ["2 + 2?"], label=2) == pytest.approx([expected], abs=1e-6)
+        logits = transformers.AutoModelForSequenceClassification.from_pretrained(several)(
+            input_ids=tokens["input_ids"]
+        ).logits
+    expected = [activation(logits)[0, 2].item()]
+    for label in ("kind", 2):
+        assert scores(several, ["4"], ["2 + 2?"], label=label) == pytest.approx(expected, abs=1e-6)
     with pytest.raises(StudyError, match=r"label: missing; .* has 3 labels: 0 \(rude\), 1 \(plain\), 2 \(kind\)"):
         scores(several)
     with pytest.raises(StudyError, match="label: 'good' is no label of"):
@@ -188,13 +146,9 @@ def test_loading_and_scoring_leave_the_random_numbers_and_the_defaults(folder):
     assert torch.is_grad_enabled()
     assert torch.get_default_dtype() == torch.float32
     assert inside == scores(folder)
-
-
-def test_a_model_is_loaded_once_for_the_same_settings(folder):
-    from reward_ablation.rewards.components.reward_model import RewardModelSettings, opened
-
-    assert opened(RewardModelSettings(str(folder))) is opened(RewardModelSettings(str(folder)))
-    assert all(not part.requires_grad for part in opened(RewardModelSettings(str(folder))).model.parameters())
+    model = opened(RewardModelSettings(str(folder)))
+    assert opened(RewardModelSettings(str(folder))) is model  # loaded once for the same settings
+    assert all(not part.requires_grad for part in model.model.parameters())
 
 
 def test_a_fetched_model_is_read_from_its_folder(folder):
@@ -205,11 +159,6 @@ def test_a_fetched_model_is_read_from_its_folder(folder):
     assert component(COMPLETIONS, question=QUESTIONS) == expected
     with pytest.raises(StudyError, match="there is no folder with this model here"):
         load_component("reward_model", {"model": "other/model", "revision": commit}, Path())(["x"], question=["y"])
-
-
-def test_a_causal_model_is_refused(tiny_model):
-    with pytest.raises(StudyError, match=r"has no weights score\.weight, which a sequence classifier has"):
-        scores(tiny_model)
 
 
 @pytest.mark.parametrize(
@@ -227,12 +176,34 @@ def test_a_model_that_does_not_go_with_its_parameters_is_refused(tmp_path, setti
         scores(other, **parameters)
 
 
-def test_weights_that_are_no_numbers_end_in_one_line(tmp_path):
-    from safetensors.torch import load_file, save_file
+CHATS = [[{"role": "user", "content": text}] for text in QUESTIONS]
 
+
+ANSWERS = [[{"role": "assistant", "content": text}] for text in COMPLETIONS]
+
+
+def test_scores_are_those_of_trl_by_the_models_template_and_for_plain_text(folder, tmp_path, monkeypatch):
+    expected = by_trl(folder, monkeypatch, CHATS, ANSWERS)
+    assert len(set(expected)) == len(expected)
+    assert scores(folder) == pytest.approx(expected, abs=1e-6)
+    assert scores(folder, ANSWERS) == scores(folder)
+    plain = save_reward_model(tmp_path / "plain", template=None)
+    expected = by_trl(plain, monkeypatch, [f"{text}\n" for text in QUESTIONS], COMPLETIONS)
+    assert scores(plain) == pytest.approx(expected, abs=1e-6)
+    # A pad token is made of the end token as TRL does, so that the score stands at the last token that is no end token.
+    other = save_reward_model(tmp_path / "other")
+    settings = other / "tokenizer_config.json"
+    settings.write_text(settings.read_text().replace('"pad_token": "<pad>"', '"pad_token": null'))
+    assert scores(other) == pytest.approx(by_trl(other, monkeypatch, CHATS, ANSWERS), abs=1e-6)
+    assert scores(other) != pytest.approx(scores(folder), abs=1e-6)
+
+
+def test_weights_that_are_no_numbers_and_a_causal_model_end_in_one_line(tmp_path, tiny_model):
     other = save_reward_model(tmp_path)
     weights = load_file(other / "model.safetensors")
     weights["score.weight"][:] = float("nan")
     save_file(weights, other / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(StudyError, match=r"components.rm: .* the score is nan"):
         scores(other)
+    with pytest.raises(StudyError, match=r"has no weights score\.weight, which a sequence classifier has"):
+        scores(tiny_model)

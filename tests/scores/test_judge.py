@@ -33,23 +33,17 @@ def requests_of(path):
 
 
 def test_a_judge_scores_stored_answers_and_keeps_what_it_said(stored, judge):
+    assert stored.score({"flat": ("constant", {"value": 2.0})}, output="flat.parquet")["flat"].tolist() == [2.0] * 4
+    assert list(json.loads(record_of(stored.folder / "flat.parquet").read_text())) == ["code"]  # it asks nobody
     with endpoint(lambda request: says({"score": int(request.prompt[-1]) / 10})) as server:
-        for output in ("first.parquet", "again.parquet"):
+        for output in ("first.parquet", "again.parquet", "first.parquet"):
             assert stored.score(*judge(server), output=output)["helpful"].tolist() == [0.0, 0.1, 0.2, 0.3]
         assert len(server.requests) == 4
     first, again = (requests_of(stored.folder / name) for name in ("first.parquet", "again.parquet"))
-    assert (first["requests"], first["kept"]) == (4, 0)
+    # Scores that are made again, as where the code of a metric has changed, have the requests of all scorings.
+    assert (first["requests"], first["kept"]) == (4, 4)
     assert first["prompt_tokens"] > 0
     assert (again["requests"], again["kept"], again["prompt_tokens"]) == (0, 4, 0)
-
-
-def test_scores_that_are_made_again_have_the_requests_of_all_scorings(stored, judge):
-    """Answers are kept where the code of a metric has changed; what they cost stays in the record."""
-    with endpoint(lambda request: says({"score": 0.5})) as server:
-        for _ in range(2):
-            stored.score(*judge(server))
-    counts = requests_of(stored.folder / "scores.parquet")
-    assert (counts["requests"], counts["kept"]) == (4, 4)
     assert not list(stored.folder.glob(".*.tmp"))
 
 
@@ -64,11 +58,6 @@ def test_requests_of_a_scoring_that_failed_are_counted_by_the_next(stored, judge
         stored.score(*judge(second))
     counts = requests_of(stored.folder / "scores.parquet")
     assert counts["requests"] == len(first.requests) + len(second.requests) == 5
-
-
-def test_of_a_metric_that_asks_nobody_only_the_code_is_recorded(stored):
-    assert stored.score({"flat": ("constant", {"value": 2.0})})["flat"].tolist() == [2.0] * 4
-    assert list(json.loads(record_of(stored.folder / "scores.parquet").read_text())) == ["code"]
 
 
 def test_two_scorings_of_one_file_count_each_request_once(tmp_path):

@@ -36,25 +36,6 @@ def test_stored_answers_get_the_scores_of_the_component(stored, folder, capsys):
     assert len(set(scores)) == 4
 
 
-def test_metrics_with_the_same_model_share_it(stored, folder, monkeypatch):
-    import reward_ablation.models.reward_model as models
-
-    loaded, load = [], models._load
-    monkeypatch.setattr(models, "_load", lambda *arguments: loaded.append(arguments[0]) or load(*arguments))
-    metric = ("reward_model", {"model": str(folder), "max_length": 512})
-    scores = stored.score({"taste": metric, "same": metric})
-    assert loaded == [folder]
-    assert scores["taste"].tolist() == scores["same"].tolist()
-
-
-def test_the_fetched_model_is_the_one_that_scores(stored, folder, tmp_path):
-    commit = "a" * 40
-    options = ("--reward-models", f'{{"some/rm@{commit}": "{folder}"}}')
-    hub = stored.score({"taste": ("reward_model", {"model": "some/rm", "revision": commit})}, *options)
-    local = stored.score({"taste": ("reward_model", {"model": str(folder)})})
-    assert hub["taste"].tolist() == local["taste"].tolist()
-
-
 def test_what_is_wrong_with_a_model_is_told_of_its_metric(stored, folder):
     with pytest.raises(StudyError, match=r"^evaluation\.metrics\.taste: label: .* has one label"):
         stored.score({"taste": ("reward_model", {"model": str(folder), "label": "kind"})})

@@ -1,7 +1,5 @@
 """A watched study of made-up runs, and rows as a run in training appends them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

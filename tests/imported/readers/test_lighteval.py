@@ -56,7 +56,6 @@ def test_responses(response, mode, sentences, tmp_path):
         ({"metric": {"em": [1]}}, "0 metrics; .*none here"),
         ({"metric": {"em": float("inf")}}, "row 1: metric: em is inf, not a finite number"),
         ({"metric": {"em": None}}, "no answers in it"),
-        ({"doc": {"id": 7, "query": "q", "choices": [], "gold_index": 0}}, "row 1: doc: id is a int"),
         ({"doc": {"id": "7"}}, "row 1: doc: no query; here: id"),
         ({"doc": "text"}, "row 1: doc is a str, not an object"),
         ({"response": {"text": [["r"]]}}, "row 1: text is a list"),
@@ -65,17 +64,3 @@ def test_responses(response, mode, sentences, tmp_path):
 def test_refused(parts, message, tmp_path):
     with pytest.raises(StudyError, match=message):
         checked("answers", read_answers(saved(tmp_path, **parts), {}).table, "details")
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [(b"PAR1 not really", "not a readable Parquet file"), (None, "no column 'doc'; columns here: other")],
-)
-def test_files_refused(content, message, tmp_path):
-    file = tmp_path / "details_x.parquet"
-    if content:
-        file.write_bytes(content)
-    else:
-        pq.write_table(pa.table({"other": [1]}), file)
-    with pytest.raises(StudyError, match=f"{file}: {message}"):
-        read_answers(tmp_path, {})

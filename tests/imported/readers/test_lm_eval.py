@@ -12,6 +12,7 @@ from reward_ablation.system.errors import StudyError
 
 FILES = Path(__file__).parents[1] / "files" / "lm_eval"
 SUMS = next(FILES.glob("samples_sums_*.jsonl"))
+SAMPLED = {"temperature": 0.6}
 
 
 def test_generated_answers():
@@ -74,13 +75,10 @@ def test_two_dates_of_a_task(tmp_path):
         ({"resps": [["a", "b"]]}, {"completion": "a"}, "one score for all repeats"),
         ({"exact_match": 0.5}, {"correct": False}, "exact_match has values beside 0 and 1"),
         ({"exact_match": 100.0}, {"correct": False}, "only where it is 1, and here none is, as it goes up to 100."),
-        (  # a server gets the conversation as JSON in a list of one
-            {"doc": {"Problem": "P"}, "arguments": {"gen_args_0": {"arg_0": ["[]"], "arg_1": {"temperature": 0}}}},
-            {"question": "[]"},
-            None,
-        ),
         ({"metrics": ["exact_match", "all"], "all": [1, 0]}, {"correct": False}, None),  # a list is no number
-        ({"arguments": {"gen_args_0": {"arg_0": "p", "arg_1": {"temperature": 0.6}}}}, {"mode": "sampled"}, None),
+        # a server gets the conversation as JSON in a list of one
+        ({"doc": {}, "arguments": {"gen_args_0": {"arg_0": ["[]"], "arg_1": SAMPLED}}}, {"question": "[]"}, None),
+        ({"arguments": {"gen_args_0": {"arg_0": "p", "arg_1": SAMPLED}}}, {"mode": "sampled"}, None),
         ({"arguments": {"gen_args_0": {"arg_0": "p", "arg_1": {}}}}, {"mode": "greedy"}, "how answers were drawn"),
     ],
 )

@@ -67,11 +67,7 @@ def test_rows_come_back_as_they_were_written(tmp_path):
 @pytest.mark.parametrize(
     ("extra", "scores", "sentence"),
     [
-        (
-            {"acc": [1, 0], "overlong_reward": [-0.5, 0.0]},
-            {"acc": [1, 0], "overlong_reward": [-0.5, 0]},
-            "overlong penalty",
-        ),
+        ({"acc": [1, 0], "overlong_reward": [-0.5, 0.0]}, {"acc": [1, 0], "overlong_reward": [-0.5, 0]}, "overlong"),
         ({"acc": [1, None]}, {"acc": [1, math.nan]}, "1 of 2 completions have no score acc"),
         ({"acc": ["1.0", "0.0"]}, {}, "no scores of components"),  # default=str makes texts of NumPy's numbers
     ],
@@ -84,20 +80,23 @@ def test_what_a_trainer_leaves_out(extra, scores, sentence, tmp_path):
         assert rollouts.table[f"score_{name}"].to_pylist() == pytest.approx(values, nan_ok=True)
     assert any(sentence in missing for missing in rollouts.missing)
     assert rollouts.table["gold"].to_pylist() == [None, '["5", 6]']
+    with pytest.raises(StudyError, match="no score 'pred'; scores here: "):
+        read_rollouts(tmp_path, {"scores": {"correctness": "pred"}})
+    # verl's trainer of version 1 writes nothing but the sum
+    assert read_rollouts(tmp_path, {"scores": {"reward": "score"}}).table["score_reward"].to_pylist() == [1.0, 0.0]
 
 
 @pytest.mark.parametrize(
     ("uids", "groups"),
     [
-        (["a_1", "a_2", "b"], [2, 2, 2]),
+        (["a_1", "a_1", "a_2", "a_2", "b", "b"], [2, 2, 2]),
         (["p_0_0", "p_1_0", "q_0_0", "q_1_0", "r_0_0", "r_1_0"], [2, 2, 2]),  # of each output
         (list("abcdef"), [4, 2]),  # each line has its own
         (None, [4, 2]),
     ],
 )
 def test_groups_of_one_prompt_in_a_step_are_told_apart_by_uid(tmp_path, uids, groups):
-    lines = uids if uids is None or len(uids) == 6 else [uid for uid in uids for _ in range(2)]
-    extra = {"acc": [1, 1, 0, 0, 1, 0], **({"uid": lines} if lines else {})}
+    extra = {"acc": [1, 1, 0, 0, 1, 0], **({"uid": uids} if uids else {})}
     write_generations(["q"] * 4 + ["r"] * 2, [*"abcdef"], ["1"] * 6, [1.0] * 6, extra, tmp_path, 1)
     rollouts = read_rollouts(tmp_path, {})
     table = checked("rollouts", rollouts.table, "verl")
@@ -121,14 +120,8 @@ def test_metrics_before_training_are_left_out(tmp_path):
     assert read_rollouts(tmp_path, {"metrics": "log"}).metrics.to_pydict() == {"step": [1], "entropy": [0.5]}
 
 
-def test_a_score_that_is_not_there():
-    with pytest.raises(StudyError, match="no score 'pred'; scores here: acc, format"):
-        read_rollouts(FILES / "rollouts", {"scores": {"correctness": "pred"}})
-
-
 @pytest.mark.parametrize(
-    ("options", "metric"),
-    [({}, "acc"), ({"step": 0}, "acc"), ({"metric": "reward", "mode": "sampled"}, "reward")],
+    ("options", "metric"), [({}, "acc"), ({"step": 0}, "acc"), ({"metric": "reward", "mode": "sampled"}, "reward")]
 )
 def test_answers_of_a_validation(options, metric):
     answers = read_answers(FILES / "validation", options)
@@ -140,23 +133,15 @@ def test_answers_of_a_validation(options, metric):
     assert ("how answers were drawn" in " ".join(answers.missing)) == ("mode" not in options)
 
 
-def test_an_agent_answers_once(tmp_path):
-    """Of several outputs of an agent's session, the last one is the answer."""
-    keys = ["p_0_0", "p_0_1", "p_1_0"]
-    write_generations(["q", "q then", "q"], ["call", "4", "5"], ["4"] * 3, [1.0, 1.0, 0.0], {"uid": keys}, tmp_path, 3)
-    table = read_answers(tmp_path / "3.jsonl", {"mode": "sampled"}).table.to_pydict()
-    assert (table["completion"], table["correct"]) == (["4", "5"], [True, False])
-
-
-@pytest.mark.parametrize("keys", [["p", "p", "p"], ["val_0", "val_0", "val_1"], [0, 1, 2], [None] * 3])
-def test_a_line_whose_uid_names_no_session_is_an_answer(tmp_path, keys):
+@pytest.mark.parametrize(
+    ("keys", "completions", "correct"),
+    [
+        (["p_0_0", "p_0_1", "p_1_0"], ["b", "c"], [False, True]),  # of an agent's outputs, the last is the answer
+        (["val_0", "val_0", "val_1"], ["a", "b", "c"], [True, False, True]),  # no session
+        ([None] * 3, ["a", "b", "c"], [True, False, True]),
+    ],
+)
+def test_an_agent_answers_once(tmp_path, keys, completions, correct):
     write_generations(["q", "q", "r"], ["a", "b", "c"], ["4"] * 3, [1.0, 0.0, 1.0], {"uid": keys}, tmp_path, 3)
     table = read_answers(tmp_path, {"mode": "sampled"}).table.to_pydict()
-    assert (table["completion"], table["correct"]) == (["a", "b", "c"], [True, False, True])
-
-
-def test_the_sum_as_the_only_component(tmp_path):
-    """verl's trainer of version 1 writes nothing else."""
-    write_generations(["q"], ["a"], ["5"], [0.25], {"uid": ["p_0_0"]}, tmp_path, 1)
-    assert "no scores of components" in " ".join(read_rollouts(tmp_path, {}).missing)
-    assert read_rollouts(tmp_path, {"scores": {"reward": "score"}}).table["score_reward"].to_pylist() == [0.25]
+    assert (table["completion"], table["correct"]) == (completions, correct)

@@ -25,12 +25,9 @@ _ONE_MESSAGE = "a question is one message of the user, after a system message at
 
 
 def column_values(rows: Rows, name: str, where: str) -> list[Any] | None:
-    """Values of a column of a file, one a row; None if no row has the column.
-
-    A column with exactly this name goes first. Otherwise the dots of the name lead into objects, by key, and into
-    lists, by position from 0, or from -1 backwards. A text on the way is read as JSON. A value is None if its row lacks
-    the field.
-    """
+    """Values of a column of a file, one a row, None where a row lacks the field; None if no row has the column."""
+    # A column with exactly this name goes first. Otherwise the dots of the name lead into objects, by key, and into
+    # lists, by position from 0, or from -1 backwards. A text on the way is read as JSON.
     reached, *parts = [name] if any(name in row for row in rows) else name.split(".")
     if not any(reached in row for row in rows):
         return None

@@ -26,13 +26,9 @@ _INT64 = range(-(2**63), 2**63)
 
 
 def typed_column(rows: Rows, name: str, where: str) -> pa.Field:
-    """Decide the type of a further column, and convert the column's values in `rows` in place.
-
-    A column of texts is text. A column of whole numbers of 64 bits is int64. A column of numbers that 64-bit floats can
-    hold exactly is float64. Any other column becomes JSON texts: lists, objects, true and false, larger numbers, and
-    values of several kinds. A decimal counts as a whole number or as the nearest 64-bit float. None and NaN are null in
-    every column.
-    """
+    """Decide the type of a further column, and convert its values in `rows` in place. None and NaN become null."""
+    # Texts, whole numbers of 64 bits and numbers that 64-bit floats hold exactly keep their type; the rest becomes
+    # JSON.
     import pyarrow as pa
 
     from reward_ablation.rewards.columns import JSON_FIELD  # late: its package imports the grader
@@ -105,11 +101,8 @@ def _parts(value: Any) -> Sequence[Any]:
 
 
 def from_csv(rows: Rows, names: Sequence[str], where: str) -> None:
-    """Convert columns of a CSV file, whose values are all texts, in place.
-
-    A column is read as JSON if each cell that is not empty is a list, an object or a number in JSON. Its empty cells
-    become null. Any other column stays text, such as a column with 007.
-    """
+    """Convert columns of a CSV file in place where all texts are lists, objects or numbers in JSON; empty is null."""
+    # Any other column stays text, such as a column with 007.
     for name in names:
         cells = [_json_or_none(row[name]) if row[name].strip() else None for row in rows]
         if any(cell is not None for cell in cells) and all(

@@ -21,12 +21,7 @@ OF_ALL = (*OF_FILES, "source", "split")
 
 
 def read_prepared(path: Path) -> pd.DataFrame:
-    """A prepared set, one row a problem.
-
-    The columns are `id`, `question`, `answer`, `solution`, `source`, `split`, `level`, `subject` and the further
-    columns. Texts are str, numbers int or float, lists and objects Python lists and dicts. A missing value is None in
-    each column.
-    """
+    """A prepared set, one row a problem: str, int, float, lists and dicts by column; a missing value is None."""
     import pandas as pd
     import pyarrow as pa
     import pyarrow.parquet as pq

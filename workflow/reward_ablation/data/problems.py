@@ -29,10 +29,7 @@ if TYPE_CHECKING:
 
 _PUNCTUATION = re.compile(r"""[\s?!.,;:%$'"`_\\\u2026]*""")
 #: Why a gold cannot be used, by the status that it gets when it is graded as an answer.
-_WHY = {
-    "unparseable": "unreadable: braces, nesting, length or control characters",
-    "error": "nothing in it to compare",
-}
+_WHY = {"unparseable": "unreadable: braces, nesting, length or control characters", "error": "nothing in it to compare"}
 _NAMED = 3  # failing problems that the message names
 _SHOWN = 50  # characters of a gold that it shows
 
@@ -68,11 +65,7 @@ def schema(golds: bool = True) -> pa.Schema:
 
 
 def prepare(spec: PrepareSpec, name: str, output: Path, apart_from: Sequence[Path] = ()) -> None:
-    """Load, check and write a set of problems, and beside it a JSON file with the counts.
-
-    `output` is a Parquet file, and the counts go to the same name with .json. A question that is also in a prepared set
-    of `apart_from` is refused, or left out (`overlap: drop`).
-    """
+    """Load, check and write a set of problems, Parquet, and its counts as .json, without questions of `apart_from`."""
     check_unchanged(spec)
     further = further_columns(spec.source)
     raw = load(spec.source, spec.golds)
@@ -125,12 +118,9 @@ def check_unchanged(spec: PrepareSpec) -> None:
 
 
 def normalised(rows: Rows, name: str, further: Sequence[str] = ()) -> Rows:
-    """Rows with every column of the schema, texts as str, and a unique id and a question in each row.
-
-    The values of `level` and of `further` columns stay as they are. Id, question and gold lose white space at both
-    ends, and become None if nothing is left. A question, gold, solution or subject that is absent, NaN or a word for a
-    missing value becomes None.
-    """
+    """Rows with every column of the schema, texts as str, and a unique id and a question in each row."""
+    # `level` and `further` columns stay as they are. Id, question and gold lose white space at both ends. A text that
+    # is empty, NaN or a word for a missing value becomes None.
     result: dict[str, dict[str, Any]] = {}
     for index, raw in enumerate(rows):
         where = f"{name}: row {index}"
@@ -239,12 +229,9 @@ def check_golds(rows: Rows, name: str) -> None:
 
 
 def why_ungradable(gold: str) -> str | None:
-    r"""Reason why no completion could be right by this gold, or None.
-
-    A gold in a box must be extracted whole and graded as correct. This fails if braces do not balance, for control
-    characters, and for golds that are too long, nested too deep or empty after normalisation. A gold that contains a
-    marker is a whole solution. A gold that passes starts no parser, because equal strings are equal.
-    """
+    r"""Reason why no completion could be right by this gold, or None."""
+    # A gold in a box must be extracted whole and graded as correct. One that contains a marker is a whole solution. One
+    # that passes starts no parser, because equal strings are equal.
     from reward_ablation.rewards.grading import grade_answer
     from reward_ablation.rewards.grading.extraction import extract, marker_spans
 

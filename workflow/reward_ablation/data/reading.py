@@ -38,10 +38,7 @@ MISSING_WORDS = frozenset(
 
 
 def read_file(path: str | Path) -> Rows:
-    """Rows of a JSON (a list of objects), JSON Lines, CSV or Parquet file, by the ending of its name.
-
-    Empty lines do not count. The first line of a CSV file names the columns, and every value is text.
-    """
+    """Rows of a JSON (a list of objects), JSON Lines, CSV (all texts) or Parquet file, by the ending of its name."""
     path = Path(path)
     if path.suffix.lower() not in _READERS:
         raise StudyError(f"{path}: cannot tell the format by its name; it must end in {', '.join(_READERS)}")

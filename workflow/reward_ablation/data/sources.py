@@ -47,11 +47,8 @@ REPOSITORIES = {
 
 
 def load(source: ProblemSource, golds: bool = True) -> Rows:
-    """Rows of a source with the columns of a problem. The source's `limit` keeps the first rows.
-
-    A row may lack columns that its source never has, and a missing value may be a word such as NA: `problems` makes
-    both None. With `golds`, a file must have a column of answers.
-    """
+    """Rows of a source with the columns of a problem, the first `limit`; with `golds`, a file must have answers."""
+    # A row may lack columns, and a missing value may be a word such as NA: `problems` makes both None.
     match source:
         case HubData():
             raw = known_rows(source)
@@ -112,10 +109,8 @@ def gsm8k(raw: Rows, split: str) -> Rows:
 
 
 def math(raw: Rows, source: str, split: str) -> Rows:
-    r"""MATH and MATH-500: the gold is the content of the last \boxed, as LaTeX.
-
-    Some copies have the gold as `answer`, others only inside `solution`; some say `subject`, others `type`.
-    """
+    r"""MATH and MATH-500: the gold is the content of the last \boxed, as LaTeX."""
+    # Some copies have the gold as `answer`, others only inside `solution`; some say `subject`, others `type`.
     from reward_ablation.rewards.grading.extraction import last_box
 
     rows = []
@@ -138,10 +133,7 @@ def math(raw: Rows, source: str, split: str) -> Rows:
 
 
 def mbpp(raw: Rows, split: str) -> Rows:
-    """MBPP: the question is the task with the first test, which shows the function's name and arguments.
-
-    `unit_tests` is a list of Python statements: the set-up code, where there is any, and the asserts.
-    """
+    """MBPP: the task with its first test, which shows the function's name; `unit_tests`: set-up code and asserts."""
     rows = []
     for index, row in enumerate(raw):
         where = f"mbpp row {index}"
@@ -161,10 +153,7 @@ def mbpp(raw: Rows, split: str) -> Rows:
 
 
 def humaneval(raw: Rows, split: str) -> Rows:
-    """HumanEval: the question is the head of a function, which the completion continues.
-
-    `code_before` is that head again, and `unit_tests` a list of one Python program that checks the whole function.
-    """
+    """HumanEval: the head of a function, also as `code_before`; `unit_tests`: one program that checks the whole."""
     rows = []
     for index, row in enumerate(raw):
         where = f"humaneval row {index}"
@@ -201,12 +190,8 @@ def ifeval(raw: Rows, split: str) -> Rows:
 
 
 def user_file(source: FileData, golds: bool = True) -> Rows:
-    """Rows of a user's own file. `columns` of the config maps our columns to the file's, or to fields inside them.
-
-    Without an entry there, a column of `OF_FILES` has its own name in the file, and any other column is left out. With
-    `golds`, the file must have a column of answers. Without a column of ids, the id is the file's name and the row's
-    number, from 0. The split is "all".
-    """
+    """Rows of a user's own file, by the config's `columns`; an id may be the file's name and the row's number."""
+    # Without an entry in `columns`, a column of `OF_FILES` has its own name in the file, and any other is left out.
     raw, names = read_file(source.path), {column: column for column in OF_FILES} | source.columns
     values = {
         ours: column_values(raw, theirs, f"{source.path}: columns.{ours}")

@@ -108,11 +108,7 @@ def problems(seed: int, split: Split) -> Iterator[Problem]:
 
 
 def generate(count: int, seed: int, split: Split) -> list[dict[str, Any]]:
-    """The first `count` problems of a split in the seed's order; a StudyError if the split has fewer problems.
-
-    A problem has `question`, `answer` (an integer in digits) and `solution` (worked steps, last line `#### answer`). No
-    question occurs twice, and no two splits have a question in common, for any seed.
-    """
+    """The first `count` problems of a split in the seed's order: `question`, `answer` in digits, worked `solution`."""
     chosen = list(islice(problems(seed, split), count))
     if len(chosen) < count:
         raise StudyError(
@@ -139,11 +135,9 @@ def _of_split(template: Template, split: Split) -> Iterator[Problem]:
 
 
 def _split_of(problem: Problem) -> Split:
-    """The split by two hashes: of the question for the warm start, else of the calculation for train and test.
-
-    So a test question is never a training question with other names or things. The warm start has problems with all
-    numbers, because so small a model cannot calculate with numbers that it has never seen.
-    """
+    """The split by two hashes: of the question for the warm start, else of the calculation for train and test."""
+    # So a test question is never a training question with other names or things. The warm start has problems with all
+    # numbers, because so small a model cannot calculate with numbers that it has never seen.
     if _fraction(problem.question) < WARM_START:
         return "warm_start"
     return "train" if _fraction(f"{problem.template.question} {problem.operands}") < TRAIN else "test"

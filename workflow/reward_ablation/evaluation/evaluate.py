@@ -37,13 +37,10 @@ if TYPE_CHECKING:
 
 
 class Evaluator:
-    """Generates and grades answers of models to sets of problems.
-
-    A model, or the engine that it runs in, stays loaded until another model is asked for.
+    """Generates and grades answers of models to `sets`; a model, or its engine, stays loaded until another is asked.
 
     An adapter is not merged into its base, because the model that was trained is judged, and merging in bfloat16 would
-    round small updates away. `sets` has every set of problems that will be asked for, by name, with the columns id,
-    question and answer.
+    round small updates away.
     """
 
     def __init__(self, spec: EvaluateSpec, base: Path | None, sets: Mapping[str, pd.DataFrame]):

@@ -73,21 +73,13 @@ def random_numbers(requests: Sequence[Request], evaluation: Evaluation) -> torch
 
 
 def generate_transformers(
-    requests: Sequence[Request],
-    model: Any,
-    end_tokens: Sequence[int],
-    pad_token: int,
-    evaluation: Evaluation,
+    requests: Sequence[Request], model: Any, end_tokens: Sequence[int], pad_token: int, evaluation: Evaluation
 ) -> list[Completion]:
-    """Completions by transformers' `generate`, in the order of the requests.
-
-    A request's random numbers do not depend on its batch. The last bits of its logits do, because of padding and the
-    shape of matrix products. Another batch size therefore changes an answer only if two tokens are tied that closely
-    (fp32 on a CPU: rarely; bf16: now and then). On a CPU, the same batch size on the same machine repeats exactly.
-
-    The model's own generation settings (sampling fields, repetition penalty) are replaced: all arms must be judged
-    alike.
-    """
+    """Completions by transformers' `generate`, in the order of the requests."""
+    # A request's random numbers do not depend on its batch. The last bits of its logits do, because of padding and the
+    # shape of matrix products. Another batch size therefore changes an answer only if two tokens are tied that closely
+    # (fp32 on a CPU: rarely; bf16: now and then). On a CPU, the same batch size on the same machine repeats exactly.
+    # The model's own generation settings are replaced: all arms must be judged alike.
     completions: dict[int, Completion] = {}
     progress = Progress(len(requests))
     with torch.inference_mode():
@@ -100,11 +92,8 @@ def generate_transformers(
 def decode_requests(
     model: Any, requests: Sequence[Request], evaluation: Evaluation, end_tokens: Sequence[int], pad_token: int
 ) -> Iterator[tuple[int, Completion]]:
-    """Number of each request and its completion, as they end. Raises `NotFinite` if logits give no distribution.
-
-    Waiting requests take the places of those that have ended. Where the model's cache does not permit it, the next
-    batch starts when the last request of a batch has ended.
-    """
+    """Number of each request and its completion, as they end. Raises `NotFinite` if logits give no distribution."""
+    # Waiting requests take the places of those that have ended, or form the next batch where the cache forbids it.
     model.generation_config = GenerationConfig(
         max_new_tokens=evaluation.max_new_tokens,
         do_sample=False,  # the draw is made by SampleByRow
@@ -189,11 +178,7 @@ class Progress:
 
 
 class VllmGenerator:
-    """A `Generator` by vLLM, with one engine for all adapters over a base, and one engine for each whole model.
-
-    `longest` is the number of tokens of the longest prompt. Each sampled request has its own seed, and an adapter is
-    not merged. vLLM shows its own progress.
-    """
+    """A `Generator` by vLLM: one engine for all adapters over a base, and one for each whole model."""
 
     def __init__(self, evaluation: Evaluation, base: str | Path | None, dtype: str = "bfloat16", longest: int = 0):
         self.evaluation, self.base, self.dtype, self.longest = evaluation, base, dtype, longest

@@ -25,10 +25,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Completion:
-    """Token ids up to and including the end token. `truncated`: no end token came before the length limit.
-
-    The number of ids is TRL's completion length: the end token counts, padding does not.
-    """
+    """Token ids up to and including the end token, as in TRL; `truncated`: none came before the length limit."""
 
     ids: list[int]
     truncated: bool
@@ -45,11 +42,7 @@ def list_requests(problem_ids: Iterable[str], prompts: Iterable[list[int]], eval
 
 
 def request_seed(request: Request, seed: int) -> int:
-    """Seed in [0, 2^63) of one request, from the evaluation's seed, the problem's id and the sample.
-
-    Each request has its own random stream. Other questions, more samples or another batch size do not change it. Every
-    model is sampled with the same streams.
-    """
+    """Seed in [0, 2^63) of one request, from the evaluation's seed, the problem's id and the sample alone."""
     return stream_seed(seed, request.problem_id, request.sample)
 
 

@@ -52,12 +52,9 @@ def score(
     answer_format: str | None,
     tokenizer: PreTrainedTokenizerBase,
 ) -> pa.Table:
-    """Table of `schema_of` the answer format, with one row per request, in the order of the requests.
-
-    `answer_format` says where the strict grade looks for the answer. The lenient grade takes any format, else what the
-    prose states, else the last formula or number. With None nothing is graded. Texts are decoded without special
-    tokens.
-    """
+    """Table of `schema_of` the answer format, one row per request, in their order; with None nothing is graded."""
+    # The strict grade looks for the answer in its format. The lenient one takes any format, else what the prose states,
+    # else the last formula or number. Texts are decoded without special tokens.
     texts = tokenizer.batch_decode([completion.ids for completion in completions], skip_special_tokens=True)
     verdicts: list[dict[str, Any]] = [{} for _ in texts]
     if answer_format is not None:
@@ -78,11 +75,9 @@ def score(
 
 
 def score_texts(texts: Sequence[str], golds: Sequence[str], answer_format: str) -> list[dict[str, Any]]:
-    """The columns in `VERDICTS` of each completion, which its text and its gold decide.
-
-    The second grader judges the answer that the strict extraction found. It checks how answers are compared, not where
-    they are found. Without an answer, both graders say no.
-    """
+    """The columns in `VERDICTS` of each completion, which its text and its gold decide."""
+    # The second grader judges the answer that the strict extraction found: it checks how answers are compared, not
+    # where they are found. Without an answer, both graders say no.
     strict = grade_batch(texts, golds, answer_format)
     lenient = grade_answers([extract_lenient(text) for text in texts], golds)
     return [

@@ -42,13 +42,11 @@ class Part:
 
 
 class Answers:
-    """The files of answers of a model, or of a run, in their folder.
+    """The files of answers of a model, or of a run, in their folder: a table and its record for each evaluation set.
 
-    Each evaluation set gets a file of answers and its record in `folder`, and a second such pair for the models that
-    the run kept. `final` is the folder of the final model, of its adapter, or of the base model. `kept` has the folders
-    of the models that the run kept by step, or is None where the study keeps none. `making` says what the answers to
-    each evaluation set depend on. `scores` are the folders with scores of these answers by the study's own metrics,
-    present or former. The time since `started`, by time.perf_counter, is split among the answers that are made.
+    A second pair has the answers of the models that the run kept, `kept` by step; None where the study keeps none.
+    `final` is the folder of the final model, its adapter, or the base model. `making` says what the answers to each set
+    depend on. `scores` are folders with scores of these answers. The time since `started` is split among the answers.
     """
 
     def __init__(
@@ -124,10 +122,8 @@ class Answers:
         )
 
     def _write(self, name: str, dataset: str, models: Sequence[Path], answers: pa.Table, seconds: float) -> None:
-        """Write answers. They get their name after their record is there: without one they would count as current.
-
-        For the same reason, old answers go before their record.
-        """
+        """Write answers."""
+        # They get their name after their record: without one they would count as current. So old answers go first.
         path = self._path(name)
         unnamed = path.with_suffix(".tmp")
         path.unlink(missing_ok=True)

@@ -105,10 +105,7 @@ class RunsSeen:
         return words
 
     def trained_on(self, questions: set[str]) -> list[str]:
-        """A sentence where questions of the evaluation stand whole in a training prompt; short ones may by chance.
-
-        Only prompts that files of other systems hold are searched: this project's own runs have none in their rollouts.
-        """
+        """A sentence where questions of the evaluation stand whole in a training prompt; short ones may by chance."""
         text = "\0".join(self.prompts)
         shared = sum(question in text for question in map(_single_spaced, questions) if len(question) >= SHORTEST)
         what = "stand in prompts of the training, too: their answers may have been learned"

@@ -121,12 +121,8 @@ def _check_same(one: pa.Table, other: pa.Table, one_path: Path, other_path: Path
 def _check_questions(
     tables: tuple[pa.Table, pa.Table], sources: tuple[Source, Source], names: tuple[str, str]
 ) -> list[str]:
-    """Refuse questions that differ under the same identifiers; a sentence where they may be the same questions.
-
-    Refused are other right answers in files of one format, a question of one model under another identifier of the
-    other, and other texts of all questions without right answers to show that they are the same. Other formats may
-    write an answer, or a prompt, in another way.
-    """
+    """Refuse questions that differ under the same identifiers; a sentence where they may be the same questions."""
+    # Other formats may write an answer, or a prompt, in another way.
     one, other = ({row["problem_id"]: row for row in table.select(QUESTION).to_pylist()} for table in tables)
     one_path, other_path = (source.path for source in sources)
     golds = [(name, row["gold"], other[name]["gold"]) for name, row in one.items()]

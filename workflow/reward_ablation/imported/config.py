@@ -53,10 +53,7 @@ class ImportedArms(Section):
 
 
 class AnswersOf(Section):
-    """The evaluated models: the file of each seed of an arm, and of `base`, the model before training.
-
-    `files` has the format and options of the arms that are read otherwise than the section `evaluation` says.
-    """
+    """The evaluated models: the file of each seed of an arm and of `base`, read as `files` says, else the section."""
 
     dataset: Name = "evaluation"
     runs: dict[Name, Annotated[dict[Seed, Line] | Line, SEEDS_ONCE]]
@@ -64,10 +61,7 @@ class AnswersOf(Section):
 
 
 class Golds(Section):
-    """A file with the right answers to the training problems, which many systems do not write beside completions.
-
-    `key` and `answer` are columns of the file. The runs' column `by` is looked up in `key`.
-    """
+    """A file with right answers in its columns `key` and `answer`; the runs' column `by` is looked up in `key`."""
 
     path: Line
     by: Literal["prompt", "problem_id"]

@@ -26,11 +26,9 @@ LONGEST_LINE, LARGEST_OBJECT = 16 << 20, 256 << 20
 
 
 def found(path: Path, *patterns: str) -> list[Path]:
-    """The files that a path names: itself, or the files of a folder that match a pattern, sorted by name.
-
-    Links below a folder are not followed, because a folder from elsewhere may link to any file of this machine, and
-    `results.stamps` does not see a change there.
-    """
+    """The files that a path names: itself, or the files of a folder that match a pattern, sorted by name."""
+    # Links below a folder are not followed: a folder from elsewhere may link to any file of this machine, and
+    # `results.stamps` does not see a change there.
     if path.is_file():
         return [path]
     if not path.is_dir():

@@ -67,10 +67,7 @@ def stamps(paths: list[Path]) -> dict[str, list[Any]]:
 
 
 def write_results(config: ImportConfig, home: Path, folder: Path, state: State) -> None:
-    """Read and check all files, then move what was made of them into the results folder, beside former runs.
-
-    `home` is the folder of the YAML. One process at a time imports: the caller holds a lock.
-    """
+    """Read and check all files, then move what was made of them into the results folder; the caller holds a lock."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with storage_errors(folder), _empty(folder.with_name(f".{folder.name}.importing")) as made:
         study = _Import(config, home, made, folder / DESCRIPTION)

@@ -42,10 +42,9 @@ SCORE = "score_"
 
 @dataclass
 class Rollouts:
-    """Completions of one training run, in the columns of `ROLLOUTS`, with their scores.
+    """Completions of one run, in the columns of `ROLLOUTS`, with scores, NaN where a reward gave none.
 
-    `missing` has a sentence for each thing that the files lack. `metrics` has `step`, from 1, and the trainer's metrics
-    by TRL's names, where the source has such metrics. A score is NaN where a reward gave none.
+    `missing` has a sentence for each thing that the files lack. `metrics` has `step`, from 1, and TRL's names.
     """
 
     table: pa.Table
@@ -82,11 +81,8 @@ def numbered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def check_ids(table: pa.Table, question: str, where: str, own_ids: bool) -> list[str]:
-    """Refuse an id with two right answers or two questions; with `own_ids`, only a sentence on the questions.
-
-    With `own_ids` the system that wrote the file gave the ids: it may vary the prompts of one problem, as with
-    simulated users. Without, a user's table gave them.
-    """
+    """Refuse an id with two right answers or two questions; with `own_ids`, only a sentence on the questions."""
+    # With `own_ids` the system that wrote the file gave the ids: it may vary the prompts of one problem.
     notes = []
     for column, what in (("gold", "right answers"), (question, f"{question}s")):
         pairs = table.select(["problem_id", column]).drop_null().group_by(["problem_id", column], use_threads=False)
@@ -126,11 +122,8 @@ def _groups_by_size(rollouts: pa.Table) -> Counter[int]:
 
 
 def checked(kind: str, table: pa.Table, where: str) -> pa.Table:
-    """A reader's table of `kind`, "rollouts" or "answers", with all columns and their types, rollouts by step.
-
-    Absent columns that may be null become null. Rows that cannot be told apart, nulls where a value is needed, and
-    infinite numbers are refused.
-    """
+    """A reader's table of `kind`, "rollouts" (by step) or "answers", with all columns and their types."""
+    # Rows that cannot be told apart, nulls where a value is needed, and infinite numbers are refused.
     columns = ROLLOUTS if kind == "rollouts" else ANSWERS
     if not len(table):
         raise StudyError(f"{where}: no {kind} in it; name the files of a run that has some")

@@ -115,10 +115,8 @@ def fitted_weights(table: pa.Table, names: list[str], where: str) -> tuple[dict[
 
 
 def with_total(table: pa.Table, weights: Mapping[str, float]) -> tuple[pa.Table, list[str]]:
-    """The table with a total in each row, and sentences on it. Without totals in the files it is the weighted sum.
-
-    As in TRL, a component without a score adds nothing. A row has no total if no component with a weight scored it.
-    """
+    """The table with a total in each row, the weighted sum where the files have none, and sentences on it."""
+    # As in TRL, a component without a score adds nothing. A row has no total if no component with a weight scored it.
     columns = [table[f"{SCORE}{name}"].to_numpy(zero_copy_only=False) for name, weight in weights.items() if weight]
     scores = np.column_stack([*columns, np.full(len(table), np.nan)])  # a column, also where all weights are 0
     used = np.array([weight for weight in weights.values() if weight] + [0.0])
@@ -141,10 +139,7 @@ def with_total(table: pa.Table, weights: Mapping[str, float]) -> tuple[pa.Table,
 
 
 def with_golds(table: pa.Table, golds: Golds, home: Path) -> pa.Table:
-    """The table with the right answers of the file `golds`, in place of the run's own.
-
-    An empty answer, or a word for a missing one, is no answer.
-    """
+    """The table with the right answers of the file `golds` in place of its own; empty or a missing word is none."""
     answers: dict[str, str] = {}
     for where, row in rows_of(home / golds.path):
         if absent := [name for name in (golds.key, golds.answer) if name not in row]:

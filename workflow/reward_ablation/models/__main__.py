@@ -55,11 +55,7 @@ def check_for_study(prompt: Prompt, variables: dict[str, Any], folder: Path, whe
 
 
 def parse_spec(text: str) -> HubModel | LocalModel | DemoModel:
-    """The model of a spec.
-
-    The workflow adds a digest of a local folder's content to the spec. If the folder has changed since the workflow was
-    planned, the runs' keys would name another model than the model that the runs train.
-    """
+    """The model of a spec; refused if its local folder is no longer that by which the runs' keys were planned."""
     written = read_spec(text)
     planned = written.pop("content", None) if isinstance(written, dict) else None
     model = validate_spec(Model, written)

@@ -95,10 +95,7 @@ def file_table(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def check_model(folder: Path, where: str) -> tuple[int, str]:
-    """Open every part of a model, without building the model, and read its weights for values that are not finite.
-
-    Returns the number of stored parameters (tied ones once), and the class that transformers will use.
-    """
+    """Open every part of a model, without building it: its number of stored parameters (tied ones once), and class."""
     _check_files(folder, where)
     config, shapes = _read_json(folder, "config.json", where), _shapes(folder, where)
     if (folder / GENERATION_CONFIG).is_file():
@@ -311,11 +308,9 @@ def _digest(folder: Path, name: str) -> str:
 
 
 def _check_head(model: Any, where: str) -> None:
-    """Refuse a model with more between its last hidden state and its logits than the head that TRL trains through.
-
-    TRL multiplies the last hidden state by the weight of the output embeddings, and scales and caps the logits. It
-    would train on the log-probabilities of another model.
-    """
+    """Refuse a model with more between its last hidden state and its logits than the head that TRL trains through."""
+    # TRL multiplies the last hidden state by the weight of the output embeddings, and scales and caps the logits. It
+    # would train on the log-probabilities of another model.
     head = model.get_output_embeddings()
     used = {*model.base_model.modules(), *([] if head is None else head.modules())}
     others = [part for part in model.modules() if part not in used and [*part.parameters(recurse=False)]]

@@ -50,12 +50,10 @@ def build(spec: DemoModel, folder: Path) -> None:
 
 
 def build_tokenizer() -> PreTrainedTokenizerFast:
-    """Train a byte-level BPE tokenizer: each of the teacher's words, and each number up to 99, is one token.
-
-    Numbers are tokens as the teacher writes them, after a blank. Printable ASCII survives the round trip. Any other
-    byte becomes the unknown token. It is a generic fast tokenizer and must be loaded as such (`sampling.tokenizer`):
-    AutoTokenizer would see a qwen2 config and use Qwen's pre-tokenizer, which splits numbers.
-    """
+    """Train a byte-level BPE tokenizer: each of the teacher's words, and each number up to 99, is one token."""
+    # Numbers are tokens as the teacher writes them, after a blank. Printable ASCII survives the round trip. It must be
+    # loaded by `sampling.tokenizer`: AutoTokenizer would see a qwen2 config and use Qwen's pre-tokenizer, which splits
+    # numbers.
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -109,11 +107,8 @@ def build_model(tokenizer: PreTrainedTokenizerFast) -> Qwen2ForCausalLM:
 def warm_start(
     model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, pairs: list[tuple[str, str]], steps: int
 ) -> None:
-    """Supervised learning of the completions, in place: the model reads the prompts, which have no part in the loss.
-
-    Each completion is followed by the end token, so that the model learns to stop. A step is one batch. The learning
-    rate rises during the first twentieth of the steps and then falls linearly to zero.
-    """
+    """Supervised learning of the completions and the end token, in place; the loss leaves out the prompts."""
+    # A step is one batch. The learning rate rises during the first twentieth of the steps, then falls linearly to zero.
     import torch
 
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, betas=BETAS)

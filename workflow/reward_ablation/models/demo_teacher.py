@@ -29,11 +29,7 @@ CHATTY = 0.20
 
 
 def examples(count: int, seed: int) -> list[tuple[str, str]]:
-    """Write the teacher's questions and solutions, as `count` pairs. Nothing marks the end of a solution.
-
-    The questions are of the `warm_start` split only. Beyond the size of this split, questions occur again with other
-    solutions. The seed decides the questions, and the mistakes in each solution.
-    """
+    """`count` pairs of question and solution of the split `warm_start`, beyond its size with new solutions."""
     pool = list(islice(problems(seed, "warm_start"), count))
     source = random.Random(f"teacher {seed}")
     return [(problem.question, solve(problem, source)) for problem in (pool * -(-count // len(pool)))[:count]]

@@ -31,13 +31,9 @@ Check = Callable[[Path, str], tuple[int, str]]
 
 
 def fetch(model: HubModel | LocalModel | DemoModel, output: Path, check: Check = check_model) -> None:
-    """Download, copy or build a model, check it, and move its folder into place.
-
-    `check` decides what the model must be: a causal language model, or a sequence classifier.
-
-    Everything happens in a hidden folder beside the target. A failure removes the hidden folder, and the next attempt
-    removes what a killed process left there. So the target is absent, or as it was, or whole.
-    """
+    """Download, copy or build a model, check it, and move its folder into place."""
+    # Everything happens in a hidden folder beside the target. A failure removes the hidden folder, and the next attempt
+    # removes what a killed process left there. So the target is absent, or as it was, or whole.
     target = output.resolve().parent
     lock, before = target.with_name(f".{target.name}.fetch.tmp"), last_change(output)
     with wait_for(lock, "fetch"):  # the job of a killed Snakemake may still be at work
@@ -98,22 +94,12 @@ def record_model(
 
 def _describe(model: HubModel | LocalModel | DemoModel) -> str:
     """What a record and an error message call a model."""
-    match model:
-        case HubModel():
-            return model.id
-        case LocalModel():
-            return model.path
-        case DemoModel():
-            return "demo"
+    return model.id if isinstance(model, HubModel) else model.path if isinstance(model, LocalModel) else "demo"
 
 
 def download(model: HubModel, folder: Path) -> list[RepoSibling]:
-    """Download the wanted files of a pinned revision into a folder.
-
-    The folder is filled directly, not through the hub's cache, which would keep a second copy of the weights.
-    huggingface_hub resumes a broken connection by itself. Returns what the hub publishes about these files, size and
-    checksum, for `check_download`.
-    """
+    """Download the wanted files of a pinned revision into a folder; what the hub publishes about these files."""
+    # Not through the hub's cache, which would keep a second copy of the weights. huggingface_hub resumes by itself.
     from huggingface_hub import HfApi, snapshot_download
 
     with hub_errors(model.id, model.revision):
@@ -133,11 +119,8 @@ def download(model: HubModel, folder: Path) -> list[RepoSibling]:
 
 
 def check_download(published: list[RepoSibling], files: dict[str, dict[str, Any]], folder: Path, where: str) -> None:
-    """Compare a folder's files with the sizes and checksums that the hub publishes.
-
-    `published` has a SHA-256 for a file in Git LFS, and Git's own hash of the content for any other file. Raises
-    PassingError if a file is missing or differs, because another download may succeed.
-    """
+    """Compare files with the published sizes and checksums; PassingError, because another download may succeed."""
+    # The hub publishes a SHA-256 for a file in Git LFS, and Git's own hash of the content for any other file.
     from huggingface_hub.utils.sha import git_hash
 
     for sibling in published:
@@ -189,14 +172,11 @@ def hub_errors(repository: str, revision: str) -> Iterator[None]:
 
 
 def copy(source: Path, folder: Path) -> None:
-    """Copy a model's files from a local folder.
-
-    The files are copied, not linked or named by their path. If the user trains into the folder again, linked weights
-    would change under runs that were made from the old weights. Links also fail between file systems.
-
-    A symbolic link counts as the file that it leads to if that file lies in the folder, or beside it as in the cache of
-    huggingface_hub. Any other link is refused: a stranger's folder must not bring a private file into the results.
-    """
+    """Copy a model's files from a local folder."""
+    # If the user trains into the folder again, linked weights would change under runs that were made from the old
+    # weights. A symbolic link counts as the file that it leads to if that file lies in the folder, or beside it as in
+    # the cache of huggingface_hub. Any other link is refused: a stranger's folder must not bring a private file into
+    # the results.
     if not source.is_dir():
         raise StudyError(f"{source}: no such folder; source: local needs a folder with config.json and safetensors")
     names = [path.name for path in source.iterdir() if path.is_file()]

@@ -28,11 +28,8 @@ def whole_model(folder: Path, base: Path | None) -> Path:
 def load_model(
     folder: str | Path, dtype: str = "float32", base: str | Path | None = None
 ) -> PreTrainedModel | PeftModel:
-    """The causal language model of a folder, in evaluation mode, on the CPU; a PeftModel for a LoRA adapter.
-
-    `dtype` is Torch's name of the weights' type, or "auto" for the type in which they were saved. The path that is
-    recorded in the adapter is not used, because folders move.
-    """
+    """The causal language model of a folder, or a PeftModel over `base`, in evaluation mode, on the CPU."""
+    # The path that is recorded in an adapter is not used, because folders move.
     from transformers import AutoModelForCausalLM
 
     folder = Path(folder)

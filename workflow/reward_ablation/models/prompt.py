@@ -13,12 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from reward_ablation.config.sections.data import Prompt
-from reward_ablation.sampling.prompts import (
-    render_prompt,
-    split_special,
-    template_variables,
-    tokenize_prompts,
-)
+from reward_ablation.sampling.prompts import render_prompt, split_special, template_variables, tokenize_prompts
 from reward_ablation.sampling.tokenizer import load_tokenizer
 from reward_ablation.system.errors import StudyError
 
@@ -46,11 +41,9 @@ def check_prompt(folder: Path, where: str, written: Prompt, variables: dict[str,
 
 
 def tell_prompt_end(folder: Path, where: str, written: Prompt, variables: dict[str, Any]) -> None:
-    """Print that a chat ends in the end token or in an open <think>, or what a tokenizer appends to plain prompts.
-
-    Chat templates without an opening of the assistant's turn make chats that end in the end token, and some models were
-    trained on them. A completion does not say that it began inside <think>, so that one without </think> is an answer.
-    """
+    """Print that a chat ends in the end token or in an open <think>, or what a tokenizer appends to plain prompts."""
+    # Some models were trained on chats that end in the end token. A completion does not say that it began inside
+    # <think>, so that one without </think> is an answer.
     tokenizer: Any = load_tokenizer(folder, where)
     if written.chat:
         chat, how = render_prompt(QUESTION, written), template_variables(written.date, variables)

@@ -28,11 +28,8 @@ from reward_ablation.system.errors import StudyError
 
 
 def host_reward_models(device: str = "cpu", folders: Mapping[str, str | Path] | None = None) -> None:
-    """Have the component `reward_model` run its models in this process.
-
-    `folders` has the folder of each fetched model by `RewardModelSettings.reference`. A model without a folder there is
-    read from the folder that its parameter names. Each model is loaded on first use, once for equal settings.
-    """
+    """Have the component `reward_model` run its models in this process; `folders` of fetched ones by reference."""
+    # A model without a folder there is read from the folder that its parameter names, on first use.
     places = {reference: Path(folder) for reference, folder in (folders or {}).items()}
     open_models_with(cache(partial(open_model, device=device, folders=places)))
 
@@ -89,11 +86,9 @@ class RewardModel:
         return text
 
     def _tokens(self, texts: list[str]) -> tuple[list[list[int]], int]:
-        """Token ids of texts, and the number of texts that were cut.
-
-        A chat template writes the special tokens itself, and these are cut like text. Plain text gets the tokenizer's,
-        such as the first token, where an encoder's score is read; a cut text keeps them.
-        """
+        """Token ids of texts, and the number of texts that were cut."""
+        # A chat template writes the special tokens itself, and these are cut like text. Plain text gets the
+        # tokenizer's, such as the first token, where an encoder's score is read; a cut text keeps them.
         plain = self.tokenizer.chat_template is None
         ids = self.tokenizer(texts, add_special_tokens=plain, verbose=False)["input_ids"]
         longest = self.settings.max_length
@@ -164,12 +159,10 @@ def _check_vocabulary(model: Any, tokenizer: Any, settings: RewardModelSettings)
 
 
 def _output(config: Any, settings: RewardModelSettings) -> tuple[int, Any]:
-    """Column of the logits that is scored, and the function that turns the logits into scores.
-
-    With one label, the score is the logit. With several labels, it is the probability of the label that the parameter
-    `label` names: by softmax, or by a sigmoid if the model's config says that several labels may apply at once. If the
-    config says that the model is a regression, it is the logit of this label.
-    """
+    """Column of the logits that is scored, and the function that turns the logits into scores."""
+    # With one label, the score is the logit. With several, it is the probability of the label that the parameter
+    # `label` names: by softmax, or by a sigmoid if several may apply at once; of a regression, it is this label's
+    # logit.
     names = {int(index): str(name) for index, name in config.id2label.items()}
     listing = ", ".join(f"{index} ({name})" for index, name in sorted(names.items())[:20])
     label = settings.label

@@ -29,12 +29,9 @@ def load_reward_models(
     device: str,
     section: str = "components",
 ) -> None:
-    """Load the models of the components, or of the metrics, that are reward models, each once, on Torch's `device`.
-
-    They are loaded first, so that an unusable model ends the run before anything is sampled. If a model were loaded
-    after the trainer's config is made, DeepSpeed would divide it among the processes. `others` has parameters that are
-    not part of the spec, and `folders` the folder of each fetched model by the reference that components use for it.
-    """
+    """Load the reward models among components or metrics, each once; `others` are parameters beside the spec."""
+    # First, so that an unusable model ends the run before anything is sampled. After the trainer's config is made,
+    # DeepSpeed would divide them among the processes.
     models = {
         name: {**part.parameters, **others.get(name, {})}
         for name, part in components.items()

@@ -18,31 +18,18 @@ FETCHED, TRAINED = "model.json", "run.json"
 
 
 def verify_model(folder: Path) -> None:
-    """Refuse a model with a truncated or changed file, before it costs hours of training or makes a wrong figure.
-
-    A folder without a record was not made by the workflow, and passes. `folder` is that of a base model, or `model` in
-    a run's folder.
-    """
-    folder = Path(folder)
+    """Refuse a model with a truncated or changed file, before it costs hours of training or makes a wrong figure."""
+    # A folder without a record was not made by the workflow, and passes.
+    folder, run = Path(folder), Path(folder).parent
     if (folder / FETCHED).is_file():
-        verify_base(folder)
-    elif (folder.parent / TRAINED).is_file():
-        verify_trained(folder.parent, folder.name)
-
-
-def verify_base(folder: Path) -> None:
-    """Check a base model against its model.json."""
-    remedy = f"delete {folder} and run the workflow again, which fetches it again"
-    files = read_object(folder / FETCHED, remedy).get("files", {})
-    check_files(folder, {name: entry["sha256"] for name, entry in files.items()}, files, FETCHED, remedy)
-
-
-def verify_trained(folder: Path, name: str) -> None:
-    """Check the model in a run's folder against the run's record."""
-    remedy = f"delete {folder} and run the workflow again, which trains it again"
-    files = read_object(folder / TRAINED, remedy).get("files", {})
-    of_model = [path for path in files if path.startswith(f"{name}/")]
-    check_files(folder, files, of_model or [f"{name}/config.json"], TRAINED, remedy)
+        remedy = f"delete {folder} and run the workflow again, which fetches it again"
+        files = read_object(folder / FETCHED, remedy).get("files", {})
+        check_files(folder, {name: entry["sha256"] for name, entry in files.items()}, files, FETCHED, remedy)
+    elif (run / TRAINED).is_file():
+        remedy = f"delete {run} and run the workflow again, which trains it again"
+        files = read_object(run / TRAINED, remedy).get("files", {})
+        of_model = [path for path in files if path.startswith(f"{folder.name}/")]
+        check_files(run, files, of_model or [f"{folder.name}/config.json"], TRAINED, remedy)
 
 
 def first_not_finite(folder: Path) -> str | None:

@@ -17,11 +17,9 @@ _POSITIONS = re.compile(r"rotary|(^|\.)(wpe|positions_embed|embed_positions|posi
 
 
 def context_of(folder: Path) -> int | None:
-    """Largest number of tokens of a text that a model can read; None if its config names none, or nothing limits it.
-
-    State-space models and models with ALiBi have no positions, though some of their configs name a number. If rotary
-    positions change in batches beyond some length, this length is the largest number.
-    """
+    """Most tokens of a text that a model can read for certain; None if its config names none, or nothing limits it."""
+    # State-space models and models with ALiBi have no positions, though some of their configs name a number. If rotary
+    # positions change in batches beyond some length, this length is the largest number.
     import torch
     from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig
 
@@ -48,10 +46,7 @@ def context_of(folder: Path) -> int | None:
 
 
 def _same_rotations(rope: dict[str, Any], positions: int) -> int | None:
-    """Longest text that this type of rotary positions reads by the same rotations as shorter texts; None: any text.
-
-    In a longer batch, all texts are rotated otherwise, by the length that they have with their padding.
-    """
+    """Longest text, with its padding, that is rotated as shorter texts by this type of positions; None: any text."""
     match rope.get("rope_type"):
         case "longrope":
             return rope.get("original_max_position_embeddings") or positions

@@ -156,10 +156,7 @@ class Batch:
 
 
 def decode(model: Any, input_ids: Tensor, generation_config: GenerationConfig, **arguments: Any) -> Tensor:
-    """A `custom_generate` that decodes a `Batch` to its end.
-
-    Returns token ids, (rows, width + longest completion), padded on the right.
-    """
+    """A `custom_generate` that decodes a `Batch` to its end: token ids, padded on the right."""
     batch = Batch(model, input_ids, generation_config=generation_config, **arguments)
     completions: dict[int, list[int]] = {}
     while len(completions) < len(input_ids):

@@ -74,11 +74,10 @@ class SampleByRow(LogitsProcessor):
 
 
 class WatchLogits(LogitsProcessor):
-    """Sees whether the logits of one call of `generate` always gave a distribution. Logits stay unchanged.
+    """Sees whether the logits of one call of `generate` always gave a distribution. Logits stay unchanged."""
 
-    Logits of -inf are allowed, because they rule tokens out. The result stays on the model's device until
-    `refuse_undefined` is called, so that generation never waits for it.
-    """
+    # -inf is allowed, because it rules a token out. The result stays on the device until `refuse_undefined` is called,
+    # so that generation never waits for it.
 
     def __init__(self) -> None:
         self.defined: torch.Tensor | None = None
@@ -96,11 +95,7 @@ class WatchLogits(LogitsProcessor):
 
 
 def draw(logits: torch.Tensor, number: torch.Tensor, temperature: float, top_p: float) -> torch.Tensor:
-    """Draw a token of positive probability for each row, at a point of the row's cumulative distribution.
-
-    `logits` is (rows, vocabulary). `number`, (rows,), has the points as float64 in [0, 1). `temperature` and `top_p`
-    are as in `SampleByRow`. Returns token ids, (rows,).
-    """
+    """Token ids (rows,) at `number` (rows,), float64 in [0, 1), of the distributions by `logits` (rows, vocabulary)."""
     # float64: in float32 a sum over 150,000 tokens would lose the improbable tokens.
     probability = torch.softmax(logits.double() / temperature, dim=-1)
     if top_p < 1:

@@ -16,10 +16,7 @@ from transformers import GenerationConfig
 
 
 def read_generation_config(folder: str | Path) -> GenerationConfig:
-    """Generation config of a model folder, from generation_config.json or else, as in transformers, config.json.
-
-    Defaults of the model's class do not count, as they end no completion in training.
-    """
+    """Generation config of a model folder: generation_config.json, else config.json, without defaults of the class."""
     try:
         return GenerationConfig.from_pretrained(folder, local_files_only=True)
     except OSError:
@@ -34,10 +31,7 @@ def generating_model(model: Any) -> Any:
 
 @contextmanager
 def without_own_settings(model: Any) -> Iterator[None]:
-    """Hide the model's own generation config from its `generate`.
-
-    transformers takes each setting that its caller leaves open from there, such as no_repeat_ngram_size.
-    """
+    """Hide the model's own generation config from its `generate`, which takes settings that its caller leaves open."""
     base = generating_model(model)
     own, base.generation_config = base.generation_config, GenerationConfig()
     try:

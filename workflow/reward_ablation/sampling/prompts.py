@@ -26,10 +26,7 @@ DATE = "2024-07-26"
 
 
 def render_prompt(question: str, prompt: Prompt) -> str | Messages:
-    """Prompt of one question, in the form of TRL's `prompt` column: messages if `prompt.chat` is set, else plain text.
-
-    The question replaces {question} in the template. Other braces (\\boxed{}) stay as they are.
-    """
+    """Prompt of one question as in TRL's `prompt` column: messages if `prompt.chat`, else text. Other braces stay."""
     text = prompt.template.replace("{question}", question)
     if not prompt.chat:
         return text
@@ -38,10 +35,7 @@ def render_prompt(question: str, prompt: Prompt) -> str | Messages:
 
 
 def template_variables(date: str, chat_template_kwargs: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Variables of a chat template: the study's, and `strftime_now`, by which templates ask for today's date.
-
-    The variable takes the place of transformers' function of this name, so that a prompt is the same on each day.
-    """
+    """Variables of a chat template: the study's, and a `strftime_now` by which a prompt is the same on each day."""
     return {**(chat_template_kwargs or {}), "strftime_now": datetime.fromisoformat(date).strftime}
 
 
@@ -52,18 +46,10 @@ def tokenize_prompts(
     chat_template_kwargs: dict[str, Any] | None = None,
     ids: Sequence[str] = (),
 ) -> list[list[int]]:
-    """Token ids of prompts, without padding, for training and evaluation by all backends.
-
-    Messages go through the tokenizer's chat template, with the opening of the assistant's turn. Plain text gets the
-    special tokens that the tokenizer puts before a text, but none that it appends, because a completion follows.
-
-    `prompts` are results of `render_prompt`: all are messages, or all are plain text. `date` is the date that a chat
-    template gets as today's, such as "2024-07-26". `chat_template_kwargs` are further variables of the template, as in
-    TRL: `{"enable_thinking": False}`. `ids` name the prompts in error messages, which otherwise quote them.
-
-    Raises StudyError if the prompts are messages and the tokenizer has no chat template, the template refuses the
-    prompts, a prompt has no token, or a plain prompt begins with a token that the tokenizer puts before it as well.
-    """
+    """Token ids of prompts of `render_prompt`, all messages or all plain text, without padding; errors name `ids`."""
+    # Messages go through the tokenizer's chat template, with the opening of the assistant's turn. Plain text gets the
+    # special tokens that the tokenizer puts before a text, but none that it appends, because a completion follows.
+    # `date` is what a template gets as today; `chat_template_kwargs` are further variables, as in TRL.
     if not prompts:
         return []
     batch: Any = list(prompts)

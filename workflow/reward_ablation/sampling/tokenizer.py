@@ -21,20 +21,11 @@ GENERATION_CONFIG = "generation_config.json"
 
 
 def load_tokenizer(folder: str | Path, where: str | None = None) -> PreTrainedTokenizerBase:
-    """Tokenizer of a model folder, ready for batched generation.
-
-    The tokenizer pads on the left, so that completions follow their prompt without a gap. A tokenizer without an
-    end-of-text token gets the first end token that generation_config.json names. A tokenizer without a pad token pads
-    with the end-of-text token.
-
-    Where there is a tokenizer.json, it alone says how texts are cut into tokens, before and after a training. Classes
-    of transformers would put their own rules in its place, by the name of a class or the model type: LlamaTokenizer
-    drops the spaces of a byte-level tokenizer. Of such a class only the roles of tokens are taken.
-
-    `where` names the model in error messages, by default the folder. Raises StudyError if the folder has no tokenizer,
-    if the tokenizer has neither a pad token nor an end-of-text token, or if it does not have the end token that
-    generation_config.json names.
-    """
+    """Tokenizer of a model folder, which pads on the left, so that completions follow their prompt without a gap."""
+    # Where there is a tokenizer.json, it alone says how texts are cut into tokens, before and after a training. Classes
+    # of transformers would put their own rules in its place, by the name of a class or the model type: LlamaTokenizer
+    # drops the spaces of a byte-level tokenizer. Of such a class only the roles of tokens are taken. The end token may
+    # come from generation_config.json, and the pad token from the end token.
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     folder = Path(folder)

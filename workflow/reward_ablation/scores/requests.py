@@ -28,11 +28,9 @@ def record_of(scores: Path) -> Path:
 
 @contextmanager
 def recording(scores: Path, code: str) -> Iterator[Path]:
-    """Give a folder to count requests in; after the block, the record gets the counts and the digest of the code.
-
-    The counts of a scoring that failed or was killed stay in a hidden folder, and the next scoring adds them. One
-    process at a time scores a file: two would add each other's counts.
-    """
+    """Give a folder to count requests in; after the block, the record gets the counts and the digest of the code."""
+    # The counts of a scoring that failed or was killed stay in a hidden folder, and the next scoring adds them. One
+    # process at a time scores a file: two would add each other's counts.
     attempts = scores.with_name(f".{scores.stem}.requests.tmp")
     with wait_for(attempts / LOCK, "score"):
         yield attempts / uuid.uuid4().hex

@@ -24,12 +24,9 @@ LABELS = ["problem_id", "mode", "sample"]
 
 
 def score_answers(answers: pd.DataFrame, problems: pd.DataFrame, metrics: Mapping[str, Callable]) -> pd.DataFrame:
-    """Scores of answers: `LABELS`, step where the answers have it, and a column per metric; NaN without a score.
-
-    `answers` has one row per answer: `LABELS` and completion. `problems` is a prepared set, whose columns (id, question
-    and so on) the functions receive. The metrics are functions `(completions, **columns) -> list of float or None`, by
-    name.
-    """
+    """Scores of answers: `LABELS`, step where the answers have it, and a column per metric; NaN without a score."""
+    # `problems` is a prepared set, whose columns the metrics receive: `(completions, **columns) -> list of float or
+    # None`.
     columns = problems.set_index("id", drop=False)
     missing = set(answers["problem_id"]) - set(columns.index)
     if missing:
@@ -44,11 +41,9 @@ def score_answers(answers: pd.DataFrame, problems: pd.DataFrame, metrics: Mappin
 
 
 def _calls(answers: pd.DataFrame) -> Iterator[np.ndarray]:
-    """Rows of the answers in each call of a metric.
-
-    The answers to a problem by one model (`step`) in one mode are a group, as in training: they are in one call, and no
-    call has two groups of a problem.
-    """
+    """Rows of the answers in each call of a metric."""
+    # The answers to a problem by one model (`step`) in one mode are a group, as in training: they are in one call, and
+    # no call has two groups of a problem.
     rows = answers[[name for name in ("step", "mode", "problem_id") if name in answers]].reset_index(drop=True)
     for _, of_model in rows.groupby([*rows.columns[:-1]], sort=False):
         group = of_model.groupby("problem_id", sort=False).ngroup()

@@ -30,10 +30,7 @@ UNREADABLE = (OSError, ValueError, KeyError, pa.ArrowException)
 
 
 class RunRollouts:
-    """A run's means by step, as of the last look, and the rows of a step.
-
-    The growing file may have gigabytes, so a look reads what is new, and remembers the bytes where a step's rows are.
-    """
+    """A run's means by step, as of the last look, and rows of a step, whose places in a growing file it remembers."""
 
     def __init__(self, folder: Path, columns: list[str]):
         self.live, self.result = folder / WORK / LIVE, folder / "rollouts.parquet"

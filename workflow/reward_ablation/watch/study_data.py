@@ -48,11 +48,7 @@ class States(NamedTuple):
 
 
 class Watch:
-    """A study that is watched. Several threads may ask.
-
-    `runs` has the number of each run's arm, its seed and its folder. `problems`, the training set, has the questions
-    and golds that the files of finished runs lack.
-    """
+    """A study that is watched, `runs` by arm, seed and folder. `problems` has questions and golds. Threads may ask."""
 
     def __init__(
         self,
@@ -90,11 +86,9 @@ class Watch:
         return self._states[1]
 
     def answer(self, since: int) -> dict[str, Any]:
-        """The states, and the means that are new since an answer whose `next` was `since`.
-
-        Entries of `points` are `[run, step, mean of each series]`; an entry `[run]` makes the run's earlier ones void.
-        `more` says that the page should ask for further entries at once.
-        """
+        """States, and means that are new since an answer whose `next` was `since`; `more` says to ask at once."""
+        # Entries of `points` are `[run, step, mean of each series]`; an entry `[run]` makes the run's earlier ones
+        # void.
         with self._lock:
             more, states = self.look(), self.states()
             return {

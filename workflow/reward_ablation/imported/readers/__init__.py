@@ -13,17 +13,8 @@ from importlib import import_module
 from types import ModuleType
 
 #: Formats that a study may name, each with its module here.
-READERS = {
-    "trl": "trl",
-    "table": "table",
-    "reward_ablation": "reward_ablation",
-    "verl": "verl",
-    "prime_rl": "prime_rl",
-    "verifiers": "prime_rl",
-    "lm_eval": "lm_eval",
-    "lighteval": "lighteval",
-    "inspect": "inspect",
-}
+_NAMES = ("trl", "table", "reward_ablation", "verl", "prime_rl", "lm_eval", "lighteval", "inspect")
+READERS = {**{name: name for name in _NAMES}, "verifiers": "prime_rl"}
 
 #: Formats of rollouts and of answers.
 FORMATS = {

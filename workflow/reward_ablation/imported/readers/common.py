@@ -116,19 +116,13 @@ def records(file: Path) -> Iterator[Record]:
 
 
 class RolloutOptions(Section):
-    """Options of readers of rollouts, but for tables and this project's own runs.
-
-    `scores` has the field of each component; default: all fields of scores.
-    """
+    """Options of rollouts, but of tables and own runs. `scores`: the field of each component; default all."""
 
     scores: dict[Name, Line] | None = Field(None, min_length=1)
 
 
 class AnswerOptions(Section):
-    """Options of readers of answers, but for tables and this project's own. `mode` is used where the files say none.
-
-    `metric` is the metric that is 1 where an answer is correct; default: the only one.
-    """
+    """Options of answers, but of tables and own. `metric` is 1 where one is correct; `mode`, where files say none."""
 
     metric: Line | None = None
     mode: Literal["greedy", "sampled"] | None = None

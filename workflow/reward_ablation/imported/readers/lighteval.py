@@ -1,7 +1,4 @@
-"""lighteval: `details_TASK_DATE.parquet`, a row for each question with its document, response and metrics.
-
-`reward-ablation import` calls `read_answers` for answers in the format `lighteval`.
-"""
+"""lighteval: `details_TASK_DATE.parquet`, a row for each question with its document, response and metrics."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """prime-rl and verifiers: saved rollouts, each with the value of each reward function.
 
-`reward-ablation import` calls it for the formats `prime_rl` and `verifiers`, which share their files.
-
 prime-rl writes `rollouts/step_N/train/effective/traces.jsonl`, whose lines are episodes with traces, or traces before
 version 0.8.1; before 0.7 it wrote `train_rollouts.jsonl` in the form of verifiers' `results.jsonl`. verifiers writes
 evaluations as `traces.jsonl`, and until version 0.3 also as `results.jsonl`.
@@ -173,10 +171,7 @@ def _trace(trace: Record, line: Record, missing: list[str]) -> Row:
 
 
 def _rewards(rewards: Record) -> tuple[dict[str, float], float]:
-    """Scores, and their weighted sum. A bare number is a reward times its weight.
-
-    A reward that is null has the score NaN and no part in the sum. An object with a null score makes the sum NaN.
-    """
+    """Scores, and their weighted sum without null rewards. A bare number is a reward times its weight."""
     scores = rewards.scores()
     given = [score for score in scores.values() if not math.isnan(score)]
     for name in rewards.value.keys() - scores.keys():

@@ -133,10 +133,8 @@ def read_answers(path: Path, options: dict[str, Any]) -> Answers:
 def rows_of(
     path: Path, numeric: Collection[str | None] = (), completion: str | None = None
 ) -> Iterator[tuple[str, Row]]:
-    """Rows of a file, or of a folder's files, each with its place.
-
-    In CSV, the columns in `numeric` are numbers, and an empty cell is null, but in the column `completion` a text.
-    """
+    """Rows of a file, or of a folder's files, each with its place. In CSV, columns in `numeric` are numbers."""
+    # An empty cell of a CSV file is null, but in the column `completion` a text.
     files = parts(path, "*.parquet", "*.csv", "*.jsonl")
     if len(endings := sorted({file.suffix for file in files})) > 1:
         raise StudyError(f"{path}: {' and '.join(endings)} files; name one file, or a folder with one kind")

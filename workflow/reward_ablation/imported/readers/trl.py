@@ -1,7 +1,5 @@
 """Completions that TRL's GRPOTrainer logs (`log_completions`): one Parquet file for each logged step.
 
-`reward-ablation import` calls `read_rollouts` for runs in the format `trl`.
-
 A file has step, prompt, completion, one column for each reward function, further columns that rewards log, and
 advantage. TRL logs its last generation batch. So a file lacks the completions of steps between two logs, and repeats
 those of the step before where one generation batch serves several steps.
@@ -63,10 +61,7 @@ def read_rollouts(path: Path, options: dict[str, Any]) -> Rollouts:
 
 
 def _scores(table: pa.Table, chosen: dict[str, str] | None, known: dict[str, str] | None, file: Path) -> dict[str, str]:
-    """The column of each component: as chosen, else each of floats or nulls alone in the first file.
-
-    `known` are the columns in the files before. Rewards log other columns, too.
-    """
+    """The column of each component: as chosen, as in the files before (`known`), else each of floats or nulls alone."""
     if absent := [name for name in (*OWN, *(chosen or known or {}).values()) if name not in table.column_names]:
         raise StudyError(f"{file}: no column {absent[0]!r}; columns here: {', '.join(table.column_names)}")
     if chosen is not None:

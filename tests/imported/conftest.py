@@ -1,0 +1,1 @@
+from models.conftest import tiny_model  # noqa: F401
