@@ -90,13 +90,6 @@ def test_a_larger_weight_asks_mgda_for_more_progress():
     assert progress[0] / progress[1] == pytest.approx(1.5)
 
 
-@pytest.mark.parametrize("method", ["pcgrad", "upgrad"])
-def test_without_conflict_the_multipliers_are_the_weights(method):
-    gradients = np.random.default_rng(0).random((4, 6))
-    weights = [0.4, 0.3, 0.2, 0.1]
-    np.testing.assert_allclose(weights_by(method, gradients @ gradients.T, weights), weights, atol=1e-15)
-
-
 @pytest.mark.parametrize(("method", "parameters"), [("cagrad", {"c": 0.0}), ("drw", {"mu": 1e30})])
 def test_parameters_that_leave_the_weights_as_they_are(method, parameters):
     weights = [0.5, 1.0, 0.3]

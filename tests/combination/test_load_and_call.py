@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from combination.batches import combine, made_up
-from reward_ablation.combination.call import named_components
-from reward_ablation.combination.load import arguments_of_method, check, load_method
+from reward_ablation.combination.load import check, load_method
 from reward_ablation.system.errors import StudyError
 
 NAMES = ("correctness", "format", "length")
@@ -55,7 +54,8 @@ def test_a_method_gets_the_context_that_it_names(user_method):
 
 def test_a_method_sees_a_component_without_weight_where_a_parameter_names_it(user_method):
     body = "return scores * weights, {'weights': weights.tolist(), 'names': list(names)}"
-    found = user_method(body, ", *, names, base=''", [1.0, 0.0, 0.0], {"base": "length"})
+    parameters = {"base": {"of": [["length"], {"x": 3}], "n": 5}}
+    found = user_method(body, ", *, names, base=''", [1.0, 0.0, 0.0], parameters)
     assert found.state == {"weights": [1.0, 0.0], "names": ["correctness", "length"]}
     assert found.advantages.shape == (48, 3)
 
@@ -136,26 +136,6 @@ def test_scores_and_weights_that_are_not_numbers_are_refused():
     found = combine("weighted_sum", {}, scores, groups, np.zeros(3), {"kept": 1}, names=NAMES)  # no weight at all
     assert (found.advantages == 0).all()
     assert found.state == {"kept": 1}
-
-
-@pytest.mark.parametrize("groups", [np.arange(48) % 6, np.repeat([0, 1], [8, 40]), np.arange(47)])
-def test_groups_that_are_not_adjacent_or_not_of_one_size_are_a_callers_mistake(groups):
-    with pytest.raises(ValueError, match="groups"):
-        combine("gdpo", {}, made_up()[0], groups, np.ones(3), {}, names=NAMES)
-
-
-def test_components_that_parameters_name_at_any_depth():
-    names = ("a", "b", "c", "d", "e")
-    parameters = {"a": {"needs": "b", "at_least": 1}, "of": [["c"], {"x": 3}], "n": 5, "some e": None}
-    assert named_components(parameters, names) == ("a", "b", "c")
-    assert named_components({}, names) == ()
-
-
-def test_which_methods_ask_for_the_gram_matrix(tmp_path):
-    assert ["gram" in arguments_of_method(method).context for method in ("upgrad", "gdpo")] == [True, False]
-    (tmp_path / "mine.py").write_text("raise SystemExit\n\ndef mine(scores, groups, weights, state, *, gram, x): ...\n")
-    own = arguments_of_method("mine.py:mine", tmp_path)  # read, not run
-    assert (own.context, own.required) == (("gram",), ("x",))
 
 
 @pytest.mark.parametrize(

@@ -244,20 +244,16 @@ def test_a_negative_component_of_ctwa_grows_until_its_score_is_low_enough():
         assert (state["growth"]["c"] > 0) == grows
 
 
-def test_a_component_of_ctwa_without_scores_keeps_its_weight():
+def test_a_component_of_ctwa_without_scores_keeps_its_weight_and_weights_have_a_limit():
     scores, groups = made_up()
     scores[:, 1] = np.nan
     parameters = {"target_covariance": 1.0, "reached_at": 2.0}
     state = run("ctwa", parameters, scores, groups).state
     assert state["growth"]["a"] > 0 == state["growth"]["b"]
     assert run("ctwa", parameters, *made_up(1), state=state).state["growth"]["b"] > 0
-
-
-def test_weights_of_ctwa_stop_at_their_limit():
-    scores, groups = made_up()
-    parameters = {"target_covariance": 1e9, "step_size": 1e9, "most": 20.0, "reached_at": 2}
-    state = run("ctwa", parameters, scores, groups).state
-    np.testing.assert_allclose(run("ctwa", parameters, scores, groups, state=state).weights, 20 * WEIGHTS)
+    limited = parameters | {"step_size": 1e9, "most": 20.0}
+    state = run("ctwa", limited, *made_up()).state
+    np.testing.assert_allclose(run("ctwa", limited, *made_up(), state=state).weights, 20 * WEIGHTS)
 
 
 # --- constraints
@@ -321,6 +317,8 @@ def test_the_penalty_of_laconic_is_divided_by_the_weights():
         ("gate", {"b": {"needs": "a", "at_last": 1}}, "^b.at_last: unknown key; keys here: needs, at_least, other"),
         ("gate", {"b": "a"}, "^b: 'a' is not a mapping"),
         ("gate", {"b": {"needs": "a", "at_least": 1}, "aggregation": "sum"}, "^aggregation: 'sum' is unknown; write"),
+        ("schedule", {"b": {0: 1}, "aggregation": "sum"}, "^aggregation: 'sum' is unknown; write"),
+        ("saw", {"aggregation": 1}, "^aggregation: 1 is unknown; write"),
         ("schedule", {}, "^schedule: no component has a schedule"),
         ("schedule", {"b": {"soon": 1}}, "^b: 'soon' is not a step"),
         ("schedule", {"b": {-1: 1}}, "^b: -1 is not a"),

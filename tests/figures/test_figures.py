@@ -15,7 +15,7 @@ from reward_ablation.figures.__main__ import draw as draw_from
 from reward_ablation.figures.book import title_page
 from reward_ablation.figures.catalogue import FIGURES, PAGES
 from reward_ablation.figures.curves import MOST_POINTS, points_note, thinned
-from reward_ablation.figures.evaluation import arms, evaluation, primary
+from reward_ablation.figures.evaluation import evaluation, primary
 from reward_ablation.figures.gradients import similarity_parts, similarity_steps
 from reward_ablation.figures.style import STYLE, arm_looks, filled, joined, wrapped
 
@@ -130,16 +130,11 @@ def test_an_arm_has_one_look_in_all_figures_and_the_first_arms_differ_in_all_of_
     assert len(set(given)) == 12
 
 
-def test_many_arms_share_the_panels_without_loss(made_up):
-    figure = draw(made_up, "twelve arms", "rewards")
-    study = made_up("twelve arms").study
-    assert len(figure.axes) == 2 * 6
-    shown = [drawn.get_label() for axes in figure.axes[:2] for drawn in axes.get_lines()]
-    assert shown == study.arm_names
-
-
 def test_many_steps_are_averaged_and_the_figure_says_so(made_up):
     table = made_up("many steps").tables["rewards_by_step"]
+    assert points_note(pd.Series([7]), MOST_POINTS, True) == ""
+    of_every_second = pd.Series(range(2, 1001, 2))
+    assert "mean over what was logged in 10 neighbouring steps" in points_note(of_every_second, MOST_POINTS, True)
     total = table[table["quantity"] == "total"]
     points = thinned(total, "mean")
     one, source = points[points["seed"] == 1], total[total["seed"] == 1].sort_values("step")
@@ -163,28 +158,6 @@ def test_a_line_is_the_mean_of_all_seeds_of_its_arm(made_up):
     assert "where all seeds" not in heading(draw(made_up, "four arms", "rewards"))
 
 
-def test_a_line_that_is_a_mean_of_some_seeds_only_is_called_so(made_up):
-    given = made_up("four arms")
-    table = given.tables["similarity_by_step"].copy()
-    assert "over those of them with a value" in heading(draw(made_up, "four arms", "similarity_steps"))
-    table["cross_prompt"] = table["cross_prompt"].fillna(0.1)
-    figure = similarity_steps(table, pd.DataFrame(), given.study)
-    assert "mean over 2 seeds. Thin" in heading(figure)
-
-
-@pytest.mark.parametrize(
-    ("steps", "of_means", "words"),
-    [
-        (range(1, 251), True, " Each point: mean over 3 neighbouring steps."),
-        (range(2, 1001, 2), True, " Each point: mean over what was logged in 10 neighbouring steps."),
-        (range(2, 1001, 2), False, " Each point: mean over 5 neighbouring steps."),
-        ([7], True, ""),
-    ],
-)
-def test_the_steps_of_a_point_are_counted_where_a_table_has_means_already(steps, of_means, words):
-    assert points_note(pd.Series(list(steps), dtype="Int64"), MOST_POINTS, of_means) == words
-
-
 def test_evaluation_shows_estimates_with_their_intervals(made_up):
     table = made_up("four arms").tables["evaluation_by_arm"]
     figure = draw(made_up, "four arms", "evaluation")
@@ -200,27 +173,12 @@ def test_evaluation_shows_estimates_with_their_intervals(made_up):
     assert labels == ["strict accuracy", "format adherence", "completion tokens"]
 
 
-@pytest.mark.parametrize("share", [0.0, 1.0])
-def test_shares_that_are_all_alike_have_an_axis(made_up, share):
-    table = made_up("four arms").tables["evaluation_by_arm"].assign(estimate=share, low=share, high=share)
-    study = made_up("four arms").study
-    for panel in [*evaluation(table, study).axes[:2], *arms(table, study).axes[1:]]:
-        low, high = panel.get_xlim()
-        assert -0.01 < low < share < high < 1.01
-        assert high - low == pytest.approx(0.1, abs=0.02)
-
-
 def test_the_declared_accuracy_is_shown(made_up):
     given = made_up("four arms")
     primary = given.study.primary.model_copy(update={"metric": "accuracy_lenient"})
     figure = evaluation(given.tables["evaluation_by_arm"], given.study.model_copy(update={"primary": primary}))
     assert figure.axes[0].get_xlabel() == "lenient accuracy"
     assert [bar.get_label() for bar in figure.axes[0].containers] == given.study.arm_names
-
-
-def test_one_seed_is_named_as_such(made_up):
-    for figure, words in (("rewards", "the one seed"), ("evaluation", "nothing is known of other seeds")):
-        assert words in heading(draw(made_up, "one of everything", figure))
 
 
 def test_arms_are_in_order_of_accuracy_with_their_weights(made_up):
@@ -247,16 +205,6 @@ def test_similarity_steps_leaves_gaps_where_there_is_no_direction(made_up):
     rows = rows[(rows["component_a"] == "correctness") & (rows["component_b"] == "length")]
     means = rows.groupby("step")["cross_prompt"].mean()
     np.testing.assert_allclose(line(second, "equal_weights").get_ydata(), means, rtol=1e-6)
-
-
-def test_a_value_between_two_gaps_has_a_marker(made_up):
-    cosines = [np.nan] * 8 + [0.5] + [np.nan] * 8
-    table = pd.DataFrame({"step": range(1, 18), "cross_prompt": cosines}).assign(
-        arm="equal_weights", seed=0, layer="all", component_a="correctness", component_b="format", definition="alone"
-    )
-    table["folding_error"] = 0.0
-    figure = similarity_steps(table, pd.DataFrame(), made_up("four arms").study)
-    assert 8 in line(figure.axes[0], "equal_weights").get_markevery()
 
 
 @pytest.mark.parametrize(
@@ -318,17 +266,6 @@ def test_similarity_parts_shows_estimates_and_intervals(made_up):
     np.testing.assert_allclose(drawn, rows[["low", "high"]].dropna())  # norms of split halves are not resolved here
 
 
-def test_terms_between_batches_are_shown_where_there_are_some(made_up):
-    given = made_up("four arms")
-    across = given.tables["similarity_by_arm"]["part"] == "across_blocks"
-    ends = {"estimate": 0.3, "low": 0.2, "high": 0.4}
-    columns = {name: given.tables["similarity_by_arm"][name].mask(across, end) for name, end in ends.items()}
-    figure = drawn_with(given, "similarity_parts", **columns)
-    assert figure.axes[0].get_xticklabels()[-1].get_text() == "between batches"
-    assert "between batches (micro-batches or processes)" in heading(figure)
-    check_texts(figure)
-
-
 @pytest.mark.parametrize("figure", ["similarity_steps", "similarity_parts"])
 def test_captions_say_how_exact_folded_cosines_are(made_up, figure):
     drawn = drawn_with(made_up("four arms"), figure, folding_error=0.0018)
@@ -377,12 +314,6 @@ def test_names_break_after_underscores():
     assert joined(filled(words, 16)) == words  # in a caption
 
 
-def test_figures_leave_matplotlibs_settings_alone(made_up):
-    before = dict(matplotlib.rcParams)
-    drawn_with(made_up("four arms"), "evaluation")
-    assert dict(matplotlib.rcParams) == before
-
-
 def test_an_interval_far_longer_than_the_others_ends_in_an_arrow(made_up):
     given = made_up("four arms")
     table = given.tables["paired_differences"].copy()
@@ -399,13 +330,6 @@ def test_an_interval_far_longer_than_the_others_ends_in_an_arrow(made_up):
     assert "Arrows: the interval goes on." in heading(figure)
     table.loc[first, ["low", "high"]] = (-0.05, 0.06)
     assert "Arrows" not in heading(primary(table, given.tables["evaluation_by_arm"], given.study))
-
-
-def test_similarities_are_over_the_seeds_that_arms_have(made_up):
-    given = made_up("four arms")
-    of_first = given.tables["similarity_by_arm"]["arm"] == given.study.arm_names[0]
-    drawn = drawn_with(given, "similarity_parts", seeds=of_first.map({True: 1, False: 2}))
-    assert "mean over 1 to 2 seeds. Bars" in heading(drawn)
 
 
 #: A study with a control, whose component the other arms do not score.

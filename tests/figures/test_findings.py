@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reward_ablation.analysis.statistics.limits import COUNT, SHARE
+from reward_ablation.analysis.statistics.limits import SHARE
 from reward_ablation.figures.findings import clearest, lowest_and_highest, rises, signs
 
 
@@ -29,11 +29,6 @@ def rows(*estimates: tuple[float, float, float]) -> pd.DataFrame:
 def test_the_lowest_and_the_highest_arm_are_told_apart_where_intervals_are(estimates, found):
     assert lowest_and_highest(rows(*estimates), SHARE).startswith(found)
     assert bool(found) == bool(lowest_and_highest(rows(*estimates), SHARE))
-
-
-def test_ranges_of_seeds_are_no_intervals():
-    found = lowest_and_highest(rows((120, 100, 140), (130, 110, 150)), COUNT, "ranges of seeds")
-    assert found == "all ranges of seeds overlap, from a (120.0) to b (130.0)"
 
 
 def test_the_clearest_effect_has_the_smallest_corrected_p():

@@ -6,16 +6,13 @@ import pandas as pd
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgba
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.__main__ import draw
-from reward_ablation.figures.estimates import limits
 from reward_ablation.figures.evaluation import arms, differences, effects, evaluation, primary
-from reward_ablation.figures.style import ONE_COLUMN, STYLE, arm_looks, legend_below
+from reward_ablation.figures.style import STYLE, arm_looks
 from reward_ablation.study.looks import Look, Sequential
 
 NUMBERS = {"estimate": 0.2, "low": 0.1, "high": 0.4, "seeds": 2, "questions": 40, "p": 0.01, "p_holm": 0.03}
@@ -95,23 +92,6 @@ def test_the_primary_panel_and_flagged_arms_are_marked(made_up):
         assert "†" not in " ".join(texts_of(figure))
 
 
-def test_the_title_of_the_primary_figure_counts_contrasts_that_are_not_drawn(made_up, monkeypatch):
-    given = made_up("four arms")
-    table = given.tables["paired_differences"]
-    table = table.assign(family=np.where(table["family"] == "primary", "primary", "other"), p_holm=0.2)
-    last = table.index[table["family"] == "primary"][-1]
-    table.loc[last, "p_holm"] = 0.001
-    monkeypatch.setattr("reward_ablation.figures.evaluation.MOST_CONTRASTS", 1)
-    found = primary(table, given.tables["evaluation_by_arm"], given.study).get_suptitle()
-    assert found.startswith(f"1 of 3 significant; clearest: {table['arm'][last]} − {table['baseline'][last]}: ")
-
-
-def test_limits_have_zero_and_pass_over_what_is_not_known():
-    table = pd.DataFrame({"estimate": [0.2, np.nan], "low": [np.nan, np.nan], "high": [0.5, np.nan]})
-    assert limits(table) == pytest.approx((-0.03, 0.53))
-    assert limits(table * 0) == pytest.approx((-0.1, 0.1))
-
-
 def test_what_has_no_estimate_and_a_study_of_one_arm_say_so(made_up):
     study = made_up("four arms").study
     table = difference_table(study)
@@ -189,14 +169,3 @@ def test_names_of_levels_are_drawn_as_they_are_and_stay_distinct(made_up):
         FigureCanvasAgg(figure).draw()  # not read as mathematics, which this is not
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()][1:]
     assert labels == ["subject cost $x_{1$ of $2: 10", r"subject \u4ee3\u6570: 10", r"subject \u51e0\u4f55: 10"]
-
-
-def test_long_names_of_a_legend_are_in_lines_that_fit():
-    long = "without_the_reward_for_the_length_of_the_reasoning_before_the_answer_"
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(ONE_COLUMN, 2))
-        legend_below(figure, [Line2D([], [], label=long + end) for end in ("small", "large")], "Note.")
-        FigureCanvasAgg(figure).draw()
-    texts = figure.legends[0].get_texts()
-    assert ["".join(text.get_text().split("\n")) for text in texts] == [f"{long}small", f"{long}large"]
-    assert all(text.get_window_extent().x1 < figure.bbox.x1 for text in texts)

@@ -1,16 +1,12 @@
 """Contents of the figures of the training signal and of gradients."""
 
-from types import SimpleNamespace
-
 import pandas as pd
 import pytest
 
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.gradients import alignment, exactness_note
+from reward_ablation.figures.gradients import alignment
 from reward_ablation.figures.training import rewards, signals
-from reward_ablation.spec.run import ArmSpec
-from specs import arm_spec
 
 THREE = ["correctness", "format", "length"]
 
@@ -107,13 +103,3 @@ def test_a_component_that_a_method_names_is_not_tracked():
     method["bounds"] = {name: [0, 1] for name in THREE}
     one = StudyFile.model_validate(MadeUpStudy(arms=arms, methods={"lag": method}, steps=4, rollouts=2).plan())
     assert tracked(alignment(alignment_rows(one, {}), NONE, one)) == [[], [], [0, 1]]
-
-
-@pytest.mark.parametrize(
-    ("gpus", "training", "words"),
-    [(0, {}, "float32"), (1, {}, "bfloat16"), (1, {"bf16": False}, "float32"), (0, {"bf16": True}, "bfloat16")],
-)
-def test_precision_is_said(gpus, training, words):
-    spec = ArmSpec.read(arm_spec(gpus=gpus, training=training))
-    study = SimpleNamespace(runs=[SimpleNamespace(spec=spec)])
-    assert exactness_note(study, pd.Series([0.0])) == f"Gradients computed in {words}."

@@ -163,6 +163,11 @@ def test_what_is_missing_is_named(made, cost):
     assert "Preview of 7 of 8 runs. Do not stop by it." in words
     assert "length_only, seed 1: running" in words
     assert "Arms with one seed, so that nothing is known of other seeds: length_only." in words
+    part = study.model_copy(update={"left_out": ["high, seed 0, diverged at step 2."]})
+    assert "high, seed 0, diverged at step 2." in html.unescape(overview(part, tables, cost, b""))
+    assert "can be shown. Runs are missing" in main_table(part, *(tables[name] for name in TABLES)).caption
+    none = tables | {"paired_differences": tables["paired_differences"].assign(family="all arms")}
+    assert "No declared comparison can be shown, as runs are missing. Mean" in overview(part, none, cost, b"")
     one_arm = tables | {"paired_differences": tables["paired_differences"].iloc[:0]}
     words = html.unescape(overview(study, one_arm, cost, b""))
     assert "The study compares no two arms. Mean strict accuracy on gsm8k_test (greedy): base: " in words
@@ -189,13 +194,3 @@ def test_a_primary_data_set_that_is_not_shown_is_named(made, cost):
         by_level(tables["paired_differences"].iloc[:0], study),
     ):
         assert words in " ".join(text.get_text() for text in figure.findobj(Text))
-
-
-def test_runs_that_diverged_are_named(made, cost):
-    study, tables = made
-    part = study.model_copy(update={"left_out": ["high, seed 0, diverged at step 2."]})
-    assert "high, seed 0, diverged at step 2." in html.unescape(overview(part, tables, cost, b""))
-    caption = main_table(part, tables["evaluation_by_arm"], tables["paired_differences"]).caption
-    assert "Holm p: corrected over the declared comparisons that can be shown. Runs are missing" in caption
-    none = tables | {"paired_differences": tables["paired_differences"].assign(family="all arms")}
-    assert "No declared comparison can be shown, as runs are missing. Mean" in overview(part, none, cost, b"")

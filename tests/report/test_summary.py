@@ -28,6 +28,12 @@ def test_each_number_is_in_the_row_that_it_names(study, tables, cost):
     assert [name for name, _ in found] == [
         name for name in ("evaluation_by_arm", "paired_differences", "component_effects") for _ in range(2)
     ]
+    *_, (_, lines) = [each for each in found if each[0] == "evaluation_by_arm"]
+    line = next(line for line in lines if (line["arm"], line["metric"]) == ("format_only", "strict accuracy"))
+    own = tables["evaluation_by_run"].query(
+        "arm == 'format_only' and mode == 'sampled' and metric == 'accuracy_strict'"
+    )
+    assert line["by seed"] == ", ".join(f"{value:.3f}" for value in own.sort_values("seed")["value"])
     checked, told_rows = 0, [(name, line["row"]) for name, lines in found for line in lines]
     assert len({*told_rows}) == len(told_rows) == 2 * (5 * 4 + 3 + 3)  # each row is told once
     for name, lines in found:
@@ -48,19 +54,12 @@ def test_each_number_is_in_the_row_that_it_names(study, tables, cost):
     assert checked == 3 * (5 * 2 * 4) + 4 * (3 * 2) + 4 * (2 * 3)
 
 
-def test_the_values_of_single_seeds_stand_beside_their_mean(study, tables, cost):
-    by_run = tables["evaluation_by_run"]
-    *_, (_, lines) = [found for found in tables_in(summary(study, tables, cost)) if found[0] == "evaluation_by_arm"]
-    line = next(line for line in lines if (line["arm"], line["metric"]) == ("format_only", "strict accuracy"))
-    own = by_run.query("arm == 'format_only' and mode == 'sampled' and metric == 'accuracy_strict'")
-    assert line["by seed"] == ", ".join(f"{value:.3f}" for value in own.sort_values("seed")["value"])
-    assert next(line for line in lines if line["arm"] == "base")["by seed"] == "–"
-
-
 def test_the_summary_begins_with_the_primary_question(study, tables, cost):
     table = tables["paired_differences"]
     asked = (table["mode"] == "greedy") & (table["metric"] == "accuracy_strict") & (table["arm"] != "length_only")
-    tables["paired_differences"] = table.assign(family=np.where(asked, "primary", "exploratory"), p_holm=0.01)
+    table = table.assign(family=np.where(asked, "primary", "exploratory"), p_holm=0.01)
+    table.loc[table.index[asked][0], ["pooled_low", "pooled_high"]] = (-0.25, 0.5)
+    tables["paired_differences"] = table
     words = summary(study.model_copy(update={"equivalence_margin": 0.02}), tables, cost)
     assert next(line for line in words.splitlines() if line.startswith("## ")) == "## Primary question"
     (name, lines), *_ = tables_in(words)
@@ -71,19 +70,11 @@ def test_the_summary_begins_with_the_primary_question(study, tables, cost):
         source = tables["paired_differences"].iloc[int(line["row"]) - 1]
         assert float(line["p of ±0.02 or more"]) == pytest.approx(source["p_equivalent"], abs=6e-4)
     assert "gsm8k_test, greedy, strict accuracy (table `paired_differences`): 2 of 2 with Holm p < 0.05" in words
+    assert "p of ±0.02 or more: of each row alone, uncorrected. " in words
     assert words.index("All that follows is exploratory") > words.index("## Primary question")
+    assert "would be format_only against correctness_only [−0.250, 0.500] (columns" in words  # if all differed alike
     told = [line["row"] for table, lines in tables_in(words) for line in lines if table == "paired_differences"]
     assert len(told) == len(set(told)) == 6
-
-
-def test_the_pooled_intervals_are_named_as_a_check(study, tables, cost):
-    table = tables["paired_differences"].assign(family="exploratory")
-    first = table.index[0]
-    table.loc[first, ["family", "pooled_low", "pooled_high"]] = ("primary", -0.25, 0.5)
-    words = summary(study, tables | {"paired_differences": table}, cost)
-    row = table.loc[first]
-    assert f"the intervals would be {row['arm']} against {row['baseline']} [−0.250, 0.500]" in words
-    assert "A check, and not the answer" not in summary(study, tables, cost)
 
 
 EARLIER = {"metric": "format", "contrasts": [], "declared": "2026-01-31T11:00:00Z", "digest": "1"}
@@ -196,11 +187,6 @@ def test_few_seeds_are_said(study, tables, cost, seeds, words):
     assert words in summary(study.model_copy(update={"seeds": seeds, "runs": runs}), tables, cost)
 
 
-def test_two_arms_borrow_no_variance(study, tables, cost):
-    two = study.model_copy(update={"arms": study.arms[:2]})
-    assert "how much seeds differ. Intervals and tests partly rest on this" in summary(two, tables, cost)
-
-
 @pytest.mark.parametrize(
     ("metric", "value", "words"),
     [
@@ -231,12 +217,6 @@ def test_the_brackets_are_over_what_the_study_has(study, tables, cost, seeds, ha
     runs = [run for run in study.runs if run.seed in seeds]
     changed = study.model_copy(update={"runs": runs, "has_base": has_base})
     assert f"Brackets: 95 % intervals {words}" in summary(changed, tables, cost)
-
-
-def test_p_values_of_equivalence_are_said_to_be_uncorrected(study, tables, cost):
-    said = "Holm p: corrected within one table. p of ±0.02 or more: of each row alone, uncorrected. "
-    assert said in summary(study.model_copy(update={"equivalence_margin": 0.02}), tables, cost)
-    assert "of each row alone" not in summary(study.model_copy(update={"equivalence_margin": None}), tables, cost)
 
 
 def test_runs_that_diverged_are_named_at_the_top_and_are_why_there_is_no_comparison(study, tables, cost):
