@@ -31,19 +31,6 @@ def test_the_text_in_place_of_the_drawing_names_all_packages_row_by_row():
     assert [word for word in re.findall(r"\w+", text) if word in order] == order
 
 
-def test_arrows_point_downward_and_run_through_no_box():
-    """Each arrow is checked at the rows of boxes between its ends."""
-    places = architecture.places()
-    for package, target in architecture.arrows(architecture.imports()):
-        (x, y), (to_x, to_y) = architecture.ends(places[package], places[target])
-        assert y < to_y
-        for name, (left, top) in places.items():
-            for height in (top - architecture.HEIGHT / 2, top + architecture.HEIGHT / 2):
-                at = x + (to_x - x) * (height - y) / (to_y - y)
-                hits = y < height < to_y and abs(at - left) <= architecture.WIDTH / 2
-                assert not hits, f"the arrow from {package} to {target} runs through {name}: change COLUMNS"
-
-
 def test_each_package_and_folder_of_the_library_says_what_it_is_for():
     for path in LIBRARY.rglob("__init__.py"):
         first = path.read_text().partition("\n")[0]

@@ -71,6 +71,7 @@ def line(axes, arm: str):
 
 #: Figures whose rows or curves are arms, of a study with long names.
 OF_ARMS = ["title", "rewards", "signals", "primary", "evaluation", "arms", "differences", "by_level", "cost"]
+OF_GRADIENTS = [name for name, entry in FIGURES.items() if entry.category == "Gradients"]
 LAYOUTS = [
     *(("a control", figure) for figure in ["title", *FIGURES]),
     *(("one of everything", figure) for figure in ["title", *FIGURES]),
@@ -78,6 +79,7 @@ LAYOUTS = [
     *(("methods", figure) for figure in ("method_weights", "methods_offline", "signals", "alignment")),
     *(("an unscored component", figure) for figure in FIGURES),
     *(("long names", figure) for figure in ["title", *FIGURES]),
+    *(("arms without gradients", figure) for figure in ["signals", *OF_GRADIENTS]),
     ("ten pairs", "similarity_parts"),
 ]
 
@@ -273,19 +275,11 @@ def test_captions_say_how_exact_folded_cosines_are(made_up, figure):
     assert "has a standard error of at most 0.002" in words
 
 
-OF_GRADIENTS = ["signals", *(name for name, entry in FIGURES.items() if entry.category == "Gradients")]
-
-
-@pytest.mark.parametrize("figure", OF_GRADIENTS)
-def test_figures_are_drawn_where_some_arms_have_no_gradients(made_up, figure):
-    assert texts_on_canvas(draw(made_up, "arms without gradients", figure))
-
-
 @pytest.mark.parametrize(
     ("name", "words", "figures"),
     [
         ("gradients off", "not measured: gradients.every is 0", ["similarity_steps"]),
-        ("TRL's backward pass", "not measured: gradients.backward is trl", OF_GRADIENTS[1:]),
+        ("TRL's backward pass", "not measured: gradients.backward is trl", OF_GRADIENTS),
         ("one component", "nothing to compare: the study has one component", ["similarity_steps"]),
     ],
 )

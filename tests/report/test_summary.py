@@ -83,7 +83,6 @@ EARLIER = {"metric": "format", "contrasts": [], "declared": "2026-01-31T11:00:00
 @pytest.mark.parametrize(
     ("hour", "changed", "words"),
     [
-        (12, {}, "Declared before the first run."),
         (
             12,
             {"runs_then": 8},
@@ -177,8 +176,10 @@ def test_effects_over_fewer_seeds_than_the_study_has_say_so(study, tables, cost,
     ("seeds", "words"),
     [
         ([0], "One seed: the intervals are over questions only"),
+        ([0], "Brackets: 95 % intervals over questions only: nothing is known of other seeds. They"),
         ([0, 1, 2, 3], "4 seeds say little about how much seeds differ. So intervals and tests also use"),
         ([0, 1, 2, 3, 4], "treat the 5 seeds and the questions as random samples"),
+        ([0, 1], "Brackets: 95 % intervals over seeds and questions; base model: over questions only. They"),
     ],
 )
 def test_few_seeds_are_said(study, tables, cost, seeds, words):
@@ -203,20 +204,6 @@ def test_a_metric_means_nothing_where_no_answer_is_found_and_all_are_0(study, me
     by_run = pd.DataFrame({**rows, "value": [0.0, value, 0.0, 0.0]})
     found = nothing_measured(study.model_copy(update={"primary": primary}), by_run)
     assert [each.startswith(words) for each in found] == [True] * (words is not None)
-
-
-@pytest.mark.parametrize(
-    ("seeds", "has_base", "words"),
-    [
-        ((0, 1), True, "over seeds and questions; base model: over questions only. They"),
-        ((0, 1), False, "over seeds and questions. They are not corrected"),
-        ((0,), False, "over questions only: nothing is known of other seeds. They are not corrected"),
-    ],
-)
-def test_the_brackets_are_over_what_the_study_has(study, tables, cost, seeds, has_base, words):
-    runs = [run for run in study.runs if run.seed in seeds]
-    changed = study.model_copy(update={"runs": runs, "has_base": has_base})
-    assert f"Brackets: 95 % intervals {words}" in summary(changed, tables, cost)
 
 
 def test_runs_that_diverged_are_named_at_the_top_and_are_why_there_is_no_comparison(study, tables, cost):
