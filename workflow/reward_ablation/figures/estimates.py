@@ -264,9 +264,8 @@ def forest_panels(
 ) -> Figure:
     """Make a figure with a row of panels per data set and mode, and a column of panels per metric.
 
-    `table` has dataset, mode, metric, key, questions, flagged_arms, p_holm and the `NUMBERS` of each, and arm if its
-    rows are of an arm, else seeds. `family` says which tests Holm's correction is over, `before` begins the note, and
-    `primary` is the data set, mode and metric of the panel that is named so.
+    `table` has dataset, mode, metric, key, questions, flagged_arms, p_holm and `NUMBERS`, and arm, else seeds. `family`
+    is what Holm's correction is over, `before` begins the note; `primary` is the panel that is named so.
     """
     names = [row.label for row in rows]
     of_kinds = datasets_and_modes(table, study)

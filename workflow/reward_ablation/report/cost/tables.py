@@ -111,10 +111,7 @@ def _is_empty(name: str, column: pd.Series) -> bool:
 
 
 def lost(attempts: list[Attempt]) -> list[tuple[int, float]]:
-    """Steps and wall seconds of each attempt after its last checkpoint, which a later attempt trained again.
-
-    The steps of an attempt count as equally long. An attempt without a step in the final model lost all of its time.
-    """
+    """Steps, taken as equally long, and wall seconds of each attempt that a later attempt trained again."""
     losses = []
     for number, attempt in enumerate(attempts, start=1):
         # The last step that is part of the final model: a later attempt may have started from there.
