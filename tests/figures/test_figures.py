@@ -132,6 +132,12 @@ def test_an_arm_has_one_look_in_all_figures_and_the_first_arms_differ_in_all_of_
     assert len(set(given)) == 12
 
 
+def test_weights_and_conflicts_of_methods_have_a_curve_each(made_up):
+    panels = {panel.get_title(loc="left"): panel for panel in draw(made_up, "methods", "method_weights").axes}
+    assert len(panels["gradients"].get_lines()) == len(THREE)
+    assert len(panels["gradients: conflicts"].get_lines()) == 1
+
+
 def test_many_steps_are_averaged_and_the_figure_says_so(made_up):
     table = made_up("many steps").tables["rewards_by_step"]
     assert points_note(pd.Series([7]), MOST_POINTS, True) == ""

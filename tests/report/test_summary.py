@@ -188,6 +188,11 @@ def test_few_seeds_are_said(study, tables, cost, seeds, words):
     assert words in summary(study.model_copy(update={"seeds": seeds, "runs": runs}), tables, cost)
 
 
+def test_two_arms_borrow_no_variance(study, tables, cost):
+    two = study.model_copy(update={"arms": study.arms[:2]})
+    assert "how much seeds differ. Intervals and tests partly rest on this" in summary(two, tables, cost)
+
+
 @pytest.mark.parametrize(
     ("metric", "value", "words"),
     [
