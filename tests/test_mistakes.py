@@ -70,7 +70,6 @@ def test_in_the_config(path, value, line):
 #: A config file, and the line without the file's name, before Snakemake reads the file.
 FILES = [
     ("seeds: [0]\nname: a\nseeds: [1]\n", "line 3: key 'seeds' occurs twice, first in line 1; rename one of the two, "),
-    ('{"seeds": [0],\n"seeds": [1]}', "line 2: key 'seeds' occurs twice, first in line 1; "),
     ("name: a\n\tseeds: [1]\n", "line 2, column 1: not YAML: found a tab character that violates indentation; indent "),
     ("name: !foo a\n", "line 1, column 7: not YAML: could not determine a constructor for the tag '!foo'"),
     ("name: 2026-13-45\n", "line 1, column 7: month must be in 1..12; put it in quotes to have text"),

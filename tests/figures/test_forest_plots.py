@@ -141,19 +141,19 @@ def test_why_there_is_no_effect_is_said_in_words(made_up):
 
 def test_the_primary_figure_of_a_sequential_study_has_repeated_intervals(made_up):
     given = made_up("four arms")
-    arguments = given.tables["paired_differences"], given.tables["evaluation_by_arm"]
     plan = {"looks": [2, 3], "stop": "pocock", "margin": None, "level": 0.05, "question": "q", "evaluation": "e"}
-    since = {"arms": {}, "declared": "2026-01-31T11:00:00Z", "runs_then": 0}
+    plan |= {"arms": {}, "declared": "2026-01-31T11:00:00Z", "runs_then": 0}
     look = Look(seeds=2, date="2026-01-31T12:00:00Z", contrasts=[], error_left=0.03)
-    before, looks = (Sequential(**plan, **since, taken=taken) for taken in ([], [look]))
 
-    def note(study):
-        return " ".join(texts_of(primary(*arguments, study)))
+    def note(taken: list[Look]) -> str:
+        study = given.study.model_copy(update={"sequential": Sequential(**plan, taken=taken)})
+        tables = given.tables["paired_differences"], given.tables["evaluation_by_arm"]
+        return " ".join(texts_of(primary(*tables, study)))
 
-    words = note(given.study.model_copy(update={"sequential": before}))
+    words = note([])
     assert "over seeds and questions, uncorrected." in words
     assert "Repeated confidence" not in words
-    words = note(given.study.model_copy(update={"sequential": looks}))
+    words = note([look])
     assert "Repeated confidence intervals at each contrast's last look, with its seeds. Points:" in words
     assert "over seeds and questions. Holm" in words
     assert "uncorrected" not in words

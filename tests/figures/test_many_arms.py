@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from reward_ablation.figures.evaluation import arms, evaluation
+from reward_ablation.figures.evaluation import arms
 from reward_ablation.figures.few_arms import (
     FROM_EACH_END,
     count_of_others,
@@ -86,11 +86,9 @@ def test_the_band_of_the_others_holds_each_of_their_means(made_up):
         np.testing.assert_allclose([drawn.min(), drawn.max()], [means.min(), means.max()])
 
 
-def test_the_figure_of_weights_has_its_own_order_and_marks_hidden_arms(made_up):
+def test_the_figure_of_weights_marks_hidden_arms(made_up):
     given = made_up(NAME)
     table = given.tables["evaluation_by_arm"]
-    assert "in this order" in notes_of(evaluation(table, given.study))
-    assert "in this order" not in notes_of(arms(table, given.study))
     primary = given.study.primary.model_copy(update={"metric": "format"})  # chooses the arms
     study = given.study.model_copy(update={"primary": primary})
     shown = reduced_to_shown_arms(study, table).arm_names
