@@ -11,7 +11,7 @@ import json
 import os
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -108,7 +108,8 @@ class _Handler(BaseHTTPRequestHandler):
             case "revision":
                 return self.send_json(_description(repository))
             case "tree":
-                return self.send_json(_entries(repository, path)) if _entries(repository, path) else self.no_entry()
+                if entries := _entries(repository, path):
+                    return self.send_json(entries)
             case "paths-info":
                 found = [entry for path in self.form.get("paths", []) for entry in _entries(repository, path, True)]
                 return self.send_json(found)
@@ -116,10 +117,7 @@ class _Handler(BaseHTTPRequestHandler):
                 return self.refuse(403, "GatedRepo")
             case "resolve" if path in repository.files:
                 return self.send_file(repository, path)
-        return self.no_entry()
-
-    def no_entry(self) -> None:
-        self.refuse(404, "EntryNotFound")
+        return self.refuse(404, "EntryNotFound")
 
     def refuse(self, status: int, code: str) -> None:
         self.send_response(status)
@@ -170,10 +168,10 @@ class _Handler(BaseHTTPRequestHandler):
 def _description(repository: Repository) -> dict:
     siblings = []
     for name, content in repository.files.items():
-        sums = _checksums(name, content)
-        sibling = {"rfilename": name, "size": len(content), "blobId": sums["git"]}
-        if sums["sha256"]:
-            sibling["lfs"] = {"sha256": sums["sha256"], "size": len(content), "pointerSize": 130}
+        entry = _file_entry(name, content)
+        sibling = {"rfilename": name, "size": entry["size"], "blobId": entry["oid"]}
+        if "lfs" in entry:
+            sibling["lfs"] = {**entry["lfs"], "sha256": entry["lfs"]["oid"]}
         siblings.append(sibling)
     return {"id": repository.name, "sha": repository.commit, "siblings": siblings, "tags": [], "private": False}
 
@@ -186,17 +184,13 @@ def _entries(repository: Repository, path: str, only_itself: bool = False) -> li
         for name, content in repository.files.items()
         if name == path or (name.startswith(prefix) and not only_itself)
     ]
-    folders = {name[: index + 1] for name in repository.files for index in _slashes(name)}
+    folders = {f"{parent}/" for name in repository.files for parent in PurePosixPath(name).parents if parent.name}
     inside = [
         {"type": "directory", "path": folder[:-1], "oid": "0" * 40, "size": 0}
         for folder in sorted(folders)
         if folder == prefix or (folder.startswith(prefix) and not only_itself)
     ]
     return files + [folder for folder in inside if only_itself or folder["path"] != path.strip("/")]
-
-
-def _slashes(name: str) -> list[int]:
-    return [index for index, letter in enumerate(name) if letter == "/"]
 
 
 def _file_entry(name: str, content: bytes) -> dict:

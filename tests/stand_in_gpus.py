@@ -21,14 +21,7 @@ esac
 
 
 class Machine:
-    """A machine with so many GPUs, whose UUIDs no other has.
-
-    Parameters
-    ----------
-    folder : Path
-        For the program.
-    gpus : int
-    """
+    """A machine with so many GPUs, whose UUIDs no other has. The program lies in the folder."""
 
     def __init__(self, folder: Path, gpus: int):
         self.uuids = [str(uuid.uuid4()) for _ in range(gpus)]

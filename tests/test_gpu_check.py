@@ -25,30 +25,19 @@ def check(monkeypatch):
     return gpu_check
 
 
-@pytest.mark.parametrize(
-    ("name", "gpus", "reason"),
-    [
-        ("plain", 1, None),
-        ("DDP × 2", 1, "needs 2 GPUs, here are 1"),
-        ("server", 1, "needs 2 GPUs, here are 1"),
-        ("server", 2, None),
-        ("DDP × 2", 2, None),
-    ],
-)
-def test_layouts_that_cannot_run_are_named(check, monkeypatch, name, gpus, reason):
+def test_layouts_that_cannot_run_are_named(check, monkeypatch, tmp_path):
+    def reasons(gpus: int) -> dict:
+        return {layout.name: check.left_out(layout, gpus, "cuda") for layout in check.LAYOUTS}
+
     monkeypatch.setattr(check, "find_spec", lambda name: True)
-    layout = next(layout for layout in check.LAYOUTS if layout.name == name)
-    assert check.left_out(layout, gpus, "cuda") == reason
-
-
-def test_packages_that_are_missing_are_named(check, monkeypatch, tmp_path):
+    assert reasons(1)["plain"] is None
+    assert reasons(1)["DDP × 2"] == reasons(1)["server"] == "needs 2 GPUs, here are 1"
+    assert reasons(2)["DDP × 2"] is reasons(2)["server"] is None
     monkeypatch.setattr(check, "find_spec", lambda name: None)
     monkeypatch.setattr(check, "DEEPSPEED", tmp_path / "none")
-    reasons = {layout.name: check.left_out(layout, 8, "cuda") for layout in check.LAYOUTS}
-    assert reasons["colocate"] == reasons["server"] == "vLLM is not installed"
-    assert reasons["ZeRO-2 × 2"] == "DeepSpeed is not installed"
-    assert reasons["plain"] is None
-    assert reasons["DDP × 2"] is None
+    assert reasons(8)["colocate"] == reasons(8)["server"] == "vLLM is not installed"
+    assert reasons(8)["ZeRO-2 × 2"] == "DeepSpeed is not installed"
+    assert reasons(8)["plain"] is reasons(8)["DDP × 2"] is None
 
 
 def test_a_wrong_number_is_told(check):
@@ -66,10 +55,8 @@ def test_parts_of_a_step_add_up(check, tmp_path):
     events += [{"step": 2, "part": part, "seconds": number, "peak": 7} for part, number in seconds.items()]
     pd.DataFrame(events).to_json(tmp_path / "times", orient="records", lines=True)
     parts = check.by_part(tmp_path / "times")
-    assert parts["whole step"] == 12
-    assert parts["other preparation"] == 0.5
-    assert parts["gradients"] == 4
-    assert parts["peak"] == 7
+    expected = {"whole step": 12, "other preparation": 0.5, "gradients": 4, "peak": 7}
+    assert {name: parts[name] for name in expected} == expected
     with pytest.raises(RuntimeError, match="trained without DeepSpeed"):
         check.check_deepspeed(tmp_path / "times")
 

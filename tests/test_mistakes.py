@@ -25,11 +25,7 @@ VALUES = [
     ("training/num_generations", 0, "training: num_generations: completions of one prompt, at least 1"),
     ("training/num_generations", None, "training: num_generations: completions of one prompt, at least 1"),
     ("training/num_iterations", 0, "training: num_iterations: 0 is not allowed; allowed: integer, at least 1"),
-    (
-        "training/steps_per_generation",
-        0,
-        "training: steps_per_generation: 0 is not allowed; allowed: integer or null, ",
-    ),
+    ("training/steps_per_generation", 0, "training: steps_per_generation: 0 is not allowed; allowed: integer or null"),
     ("training/max_completion_length", 0, "training: max_completion_length: 0 is not allowed; allowed: integer or nul"),
     ("training/max_steps", -5, "training: max_steps: a run takes at least 1 step; "),
     ("training/num_train_epochs", 0, "training: num_train_epochs: 0 is not allowed; allowed: number, above 0"),
@@ -59,11 +55,7 @@ VALUES = [
     ("launch", {"gpus": 10**9}, "launch.gpus: 1000000000 is not allowed; "),
     ("launch", {"gpus": 0, "processes": 10**6}, "launch.processes: 1000000 is not allowed; "),
     ("arms", {"design": "simplex", "steps": 10**6}, "arms.steps: 1000000 steps with 2 components give 1000001 arms; "),
-    (
-        "components/format/parameters",
-        {"format": 10**20},
-        "components.format.parameters.format: a whole number beyond 9223372036854775807 is not allowed",
-    ),
+    ("components/format/parameters", {"format": 10**20}, "components.format.parameters.format: a whole number beyond "),
 ]
 
 
@@ -77,17 +69,9 @@ def test_in_the_config(path, value, line):
 
 #: A config file, and the line without the file's name, before Snakemake reads the file.
 FILES = [
-    (
-        "seeds: [0]\nname: a\nseeds: [1]\n",
-        "line 3: key 'seeds' occurs twice, first in line 1; rename one of the two, or ",
-    ),
-    ("arms:\n  no_judge: {weights: {a: 1}}\n  no_judge: {weights: {b: 1}}\n", "line 3: key 'no_judge' occurs twice, "),
-    ('{"seeds": [0],\n"seeds": [1]}', "line 2: key 'seeds' occurs twice, first in line 1; "),
+    ("seeds: [0]\nname: a\nseeds: [1]\n", "line 3: key 'seeds' occurs twice, first in line 1; rename one of the two, "),
     ("name: a\n\tseeds: [1]\n", "line 2, column 1: not YAML: found a tab character that violates indentation; indent "),
     ("name: !foo a\n", "line 1, column 7: not YAML: could not determine a constructor for the tag '!foo'"),
-    ("name: !!python/object:os.x {}\n", "line 1, column 7: not YAML: could not determine a constructor for the tag "),
-    ("name: " + "[" * 5000 + "]" * 5000, "line 1, column 46: more than 40 levels; flatten them"),
-    ("name: " + "1" * 5000, "line 1, column 7: a whole number has too many digits; write it as text"),
     ("name: 2026-13-45\n", "line 1, column 7: month must be in 1..12; put it in quotes to have text"),
     (b"name: \xff\n", "not UTF-8 text (byte 6); save it as UTF-8"),
     ("__use_yte__: true\nname: ?__import__('os').getpid()\n", "__use_yte__: would run Python from the config; "),

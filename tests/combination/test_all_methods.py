@@ -27,11 +27,10 @@ def run(method, scores, groups, weights=ONE, state=None, **changes):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_says_its_source_or_formula_and_its_parameters(method):
-    text = load_method(method).__doc__
+    text, parameters = load_method(method).__doc__, arguments_of_method(method).parameters
     assert "``" in text.splitlines()[0]  # a formula
     assert "Source" in text or "Kimi" in text
-    for name in arguments_of_method(method).parameters:
-        assert name in text.split("Parameters\n", 1)[1], name
+    assert [name for name in parameters if name not in text.split("Parameters\n", 1)[1]] == []
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -50,7 +49,6 @@ def test_every_group_has_mean_zero_or_the_batch_has(method):
 def test_the_order_of_groups_and_of_completions_does_not_matter(method):
     scores, groups = made_up()
     tokens = np.arange(48) * 20
-    # another order of the groups, and another order in each
     order = np.concatenate([g * 8 + np.random.default_rng(g).permutation(8) for g in [3, 1, 5, 0, 4, 2]])
     before = run(method, scores, groups, tokens=tokens, state=run(method, scores, groups, tokens=tokens).state)
     state = run(method, scores[order], groups[order], tokens=tokens[order]).state
@@ -68,36 +66,17 @@ def test_a_group_without_differences_has_no_advantage(method):
     assert (found.advantages == 0).all()
 
 
-@pytest.mark.parametrize("method", sorted(set(METHODS) - set(PARAMETERS)))
-def test_one_component_alone_is_in_the_order_of_its_scores(method):
-    scores, groups = made_up(components=1, size=8)
-    scores = np.random.default_rng(0).random((48, 1))
-    found = run(method, scores, groups, np.array([2.0]), **{**context(1), "tokens": np.full(48, 10)})
-    order = np.argsort(scores[:8, 0])
-    assert (np.diff(found.advantages[order, 0]) > 0).all()
-    if method not in ("gdpo", "gd2po", "sa_mrpo", "saw"):  # these standardise over the batch
-        grpo = combine("weighted_sum", {}, scores, groups, np.array([1.0]), {}, names="a").advantages
-        ratio = found.advantages.std() / grpo.std()
-        np.testing.assert_allclose(found.advantages, grpo * ratio, atol=1e-3)
-        assert ratio == pytest.approx(
-            2 if "gram" in arguments_of_method(method).context else 1, rel=1e-2
-        )  # as sum |w| of the arm
-
-
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(
     "spoil",
     [
         lambda scores: scores * 1e30,
-        lambda scores: scores * 1e-300,
-        lambda scores: scores * 0,
         lambda scores: np.where(np.arange(3) == 1, np.nan, scores),
         lambda scores: np.where(np.arange(48)[:, None] % 5 == 0, np.nan, scores),
-        lambda scores: np.where(np.arange(48)[:, None] < 47, np.nan, scores),
         lambda scores: scores * np.nan,
         lambda scores: scores - 1e6,
     ],
-    ids=["huge", "tiny", "zero", "no score of a component", "rows", "one score", "no score", "below bounds"],
+    ids=["huge", "no score of a component", "rows", "no score", "below bounds"],
 )
 def test_hostile_scores_give_finite_advantages(method, spoil):
     scores, groups = made_up()
@@ -142,7 +121,6 @@ def test_a_negative_weight_is_the_same_as_the_negative_component(method):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_planning_takes_each_method_with_its_parameters(method):
-    check(method, PARAMETERS.get(method, {}), "abc", ONE, context()["bounds"])
     check(method, PARAMETERS.get(method, {}), "abc", [1.0, 0.5, -0.1], context()["bounds"])
     with pytest.raises(StudyError, match=r"^gama: unknown (parameter of the method|component)"):
         check(method, {**PARAMETERS.get(method, {}), "gama": 1}, "abc", ONE, context()["bounds"])

@@ -41,71 +41,44 @@ def weights_by(method, gram, weights=None, parameters=None, **context):
     return found.weights
 
 
-def cases(name):
-    return [case for case in CASES if name in case["weights"]]
-
-
 @pytest.mark.parametrize("scale", SCALES)
-def test_upgrad_and_pcgrad_are_those_of_torchjd(scale):
+def test_weights_are_those_of_torchjd(scale):
     for case in CASES:
-        gram = scale * np.array(case["gram"])
+        gram, by_torchjd = np.array(case["gram"]), {name: np.array(found) for name, found in case["weights"].items()}
+        found = {name: weights_by(name, scale * gram) for name in by_torchjd if name in RULES}
         preferences = np.arange(1, len(gram) + 1) / np.arange(1, len(gram) + 1).sum()
         # torchjd adds 1e-10 to the diagonal
-        np.testing.assert_allclose(weights_by("upgrad", gram), case["weights"]["upgrad"], rtol=1e-4)
-        np.testing.assert_allclose(
-            weights_by("upgrad", gram, preferences), case["weights"]["upgrad_preferences"], rtol=1e-4
-        )
-        if len(gram) <= 5:
-            np.testing.assert_allclose(weights_by("pcgrad", gram), case["weights"]["pcgrad"], rtol=1e-7)
-        else:  # a hundred of all orders
-            np.testing.assert_allclose(weights_by("pcgrad", gram), case["weights"]["pcgrad"], rtol=0.15)
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_mgda_is_at_least_as_short_as_torchjd(scale):
-    for case in CASES:
-        gram, by_torchjd = np.array(case["gram"]), np.array(case["weights"]["mgda"])
-        found = weights_by("mgda", scale * gram)
-        assert found.sum() == pytest.approx(1)
-        mean = np.trace(gram) / len(gram)
-        length, other = found @ gram @ found / mean, by_torchjd @ gram @ by_torchjd / mean
-        assert other - 1e-3 < length < other + 1e-9
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_cagrad_is_that_of_torchjd(scale):
-    for case in CASES:
-        gram, by_torchjd = np.array(case["gram"]), np.array(case["weights"]["cagrad"])
-        if not by_torchjd.any():  # torchjd gives up at a Pareto stationary point
-            continue
+        np.testing.assert_allclose(found["upgrad"], by_torchjd["upgrad"], rtol=1e-4)
+        preferred = weights_by("upgrad", scale * gram, preferences)
+        np.testing.assert_allclose(preferred, by_torchjd["upgrad_preferences"], rtol=1e-4)
+        of_all_orders = len(gram) <= 5  # else of a hundred of them
+        np.testing.assert_allclose(found["pcgrad"], by_torchjd["pcgrad"], rtol=1e-7 if of_all_orders else 0.15)
         gram /= np.trace(gram) / len(gram)
-        # weights of gradients of low rank are not unique; the direction is
-        directions = [gram @ weights for weights in (weights_by("cagrad", scale * gram), by_torchjd)]
-        np.testing.assert_allclose(*directions, atol=2e-4)
+        length, other = (each @ gram @ each for each in (found["mgda"], by_torchjd["mgda"]))
+        assert other - 1e-3 < length < other + 1e-9
+        assert found["mgda"].sum() == pytest.approx(1)
+        if by_torchjd["cagrad"].any():  # torchjd gives up at a Pareto stationary point
+            # weights of gradients of low rank are not unique; the direction is
+            np.testing.assert_allclose(gram @ found["cagrad"], gram @ by_torchjd["cagrad"], atol=2e-4)
+        if "nash_mtl" in found:
+            own, theirs = (each / each.sum() for each in (found["nash_mtl"], by_torchjd["nash_mtl"]))
+            np.testing.assert_allclose(own, theirs, rtol=2e-2)  # theirs is rough
 
 
-@pytest.mark.parametrize("scale", SCALES)
-def test_nash_mtl_is_that_of_torchjd_and_solves_its_equation(scale):
-    for case in cases("nash_mtl"):
-        gram, by_torchjd = np.array(case["gram"]), np.array(case["weights"]["nash_mtl"])
-        found = weights_by("nash_mtl", scale * gram)
-        np.testing.assert_allclose(found / found.sum(), by_torchjd / by_torchjd.sum(), rtol=2e-2)  # theirs is rough
-        products = found * (gram @ found)
-        np.testing.assert_allclose(products / products.mean(), 1, rtol=1e-6)
+def test_unequal_weights_of_nash_mtl_are_bargaining_powers():
     gram = made_up_gram(3)
-    found = weights_by("nash_mtl", gram, [0.5, 0.3, 0.2])  # unequal weights are bargaining powers
+    found = weights_by("nash_mtl", gram, [0.5, 0.3, 0.2])
     products = found * (gram @ found)
     np.testing.assert_allclose(products / products.sum(), [0.5, 0.3, 0.2], rtol=1e-6)
 
 
 @pytest.mark.parametrize("method", ["mgda", "upgrad", "nash_mtl"])
-@pytest.mark.parametrize("count", [2, 4, 8])
-@pytest.mark.parametrize("scale", SCALES)
-def test_no_component_is_harmed_to_first_order(method, count, scale):
+@pytest.mark.parametrize("count", [2, 8])
+def test_no_component_is_harmed_to_first_order(method, count):
     for seed in range(5):
         gram = made_up_gram(count, seed, rank=count + 1)
         weights = np.random.default_rng(seed).uniform(0.1, 2, count)
-        found = weights_by(method, scale * gram, weights)
+        found = weights_by(method, gram, weights)
         found /= np.abs(found).sum()
         assert (gram @ found).min() > -1e-9 * np.trace(gram)
 
@@ -117,17 +90,10 @@ def test_a_larger_weight_asks_mgda_for_more_progress():
     assert progress[0] / progress[1] == pytest.approx(1.5)
 
 
-@pytest.mark.parametrize("method", ["pcgrad", "upgrad"])
-def test_without_conflict_the_multipliers_are_the_weights(method):
-    gradients = np.random.default_rng(0).random((4, 6))
-    weights = [0.4, 0.3, 0.2, 0.1]
-    np.testing.assert_allclose(weights_by(method, gradients @ gradients.T, weights), weights, atol=1e-15)
-
-
-@pytest.mark.parametrize("parameters", [("cagrad", {"c": 0.0}), ("drw", {"mu": 1e30})])
-def test_parameters_that_leave_the_weights_as_they_are(parameters):
+@pytest.mark.parametrize(("method", "parameters"), [("cagrad", {"c": 0.0}), ("drw", {"mu": 1e30})])
+def test_parameters_that_leave_the_weights_as_they_are(method, parameters):
     weights = [0.5, 1.0, 0.3]
-    np.testing.assert_allclose(weights_by(parameters[0], made_up_gram(), weights, parameters[1]), weights, rtol=1e-12)
+    np.testing.assert_allclose(weights_by(method, made_up_gram(), weights, parameters), weights, rtol=1e-12)
 
 
 def rescaled(method, gram, weights, **parameters):
@@ -165,11 +131,10 @@ def test_a_component_without_a_gradient_keeps_its_weight_and_is_not_in_the_rule(
     "gram",
     [
         1e-6 * GRADIENT @ GRADIENT * np.array([[1, -1], [-1, 1]]),
-        1e-6 * GRADIENT @ GRADIENT * np.ones((2, 2)),
         made_up_gram(3, 2) * np.outer(LENGTHS, LENGTHS),
         np.array([[1.0, -2.0, 0.1], [-2.0, 1.0, 0.1], [0.1, 0.1, 0.5]]),
     ],
-    ids=["gradients that cancel", "equal gradients", "lengths that differ by a million", "an indefinite estimate"],
+    ids=["gradients that cancel", "lengths that differ by a million", "an indefinite estimate"],
 )
 def test_gram_matrices_on_the_edge_give_finite_weights(method, gram):
     found = rescaled(method, gram, np.ones(len(gram)).tolist())
@@ -177,15 +142,8 @@ def test_gram_matrices_on_the_edge_give_finite_weights(method, gram):
     assert found.weights.min() > -1e-9 or len(gram) == 3
 
 
-def test_cagrad_at_a_pareto_stationary_point_takes_the_opposed_gradients():
-    gradients = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]])
-    found = rescaled("cagrad", gradients @ gradients.T, [1.0, 1.0, 1.0]).weights
-    np.testing.assert_allclose(found, [1.5, 1.5, 0], atol=1e-2)
-
-
-@pytest.mark.parametrize("count", [7, 8])
-def test_pcgrad_of_many_components_is_decided_by_the_step(count):
-    gram = made_up_gram(count, 3, rank=count)
+def test_pcgrad_of_many_components_is_decided_by_the_step():
+    gram = made_up_gram(8, 3, rank=8)
     first = weights_by("pcgrad", gram, step=3)
     np.testing.assert_array_equal(first, weights_by("pcgrad", gram, step=3))
     assert (first != weights_by("pcgrad", gram, step=4)).any()

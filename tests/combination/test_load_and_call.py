@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from combination.batches import combine, made_up
-from reward_ablation.combination.call import named_components
-from reward_ablation.combination.load import arguments_of_method, check, load_method
+from reward_ablation.combination.load import check, load_method
 from reward_ablation.system.errors import StudyError
 
 NAMES = ("correctness", "format", "length")
@@ -46,24 +45,17 @@ def test_a_users_method_may_return_a_pair_more_or_advantages_alone(user_method):
 
 
 def test_a_method_gets_the_context_that_it_names(user_method):
-    body = (
-        "return scores, {'given': [str(gram is None), step, list(names), bounds.tolist(), tokens.tolist()[:2], limit]}"
-    )
-    found = user_method(
-        body,
-        ", *, gram, step, names, bounds, tokens, limit=3",
-        weights=[1.0, 0.0, -2.0],
-        parameters={"limit": 5},
-        step=7,
-        bounds=np.array([[0, 1], [0, 1], [0, 4]]),
-        tokens=np.arange(48),
-    )
-    assert found.state["given"] == ["True", 7, ["correctness", "length"], [[0, 1], [-4, 0]], [0, 1], 5]
+    body = "return scores, {'given': [str(gram is None), step, list(names), bounds.tolist(), int(tokens[1]), limit]}"
+    context = {"step": 7, "bounds": np.array([[0, 1], [0, 1], [0, 4]]), "tokens": np.arange(48)}
+    arguments = ", *, gram, step, names, bounds, tokens, limit=3"
+    found = user_method(body, arguments, [1.0, 0.0, -2.0], {"limit": 5}, **context)
+    assert found.state["given"] == ["True", 7, ["correctness", "length"], [[0, 1], [-4, 0]], 1, 5]
 
 
 def test_a_method_sees_a_component_without_weight_where_a_parameter_names_it(user_method):
     body = "return scores * weights, {'weights': weights.tolist(), 'names': list(names)}"
-    found = user_method(body, ", *, names, base=''", [1.0, 0.0, 0.0], {"base": "length"})
+    parameters = {"base": {"of": [["length"], {"x": 3}], "n": 5}}
+    found = user_method(body, ", *, names, base=''", [1.0, 0.0, 0.0], parameters)
     assert found.state == {"weights": [1.0, 0.0], "names": ["correctness", "length"]}
     assert found.advantages.shape == (48, 3)
 
@@ -72,45 +64,31 @@ def test_what_a_method_does_to_its_arguments_stays_there(tmp_path):
     spoiling = "scores[:] = 0; weights[:] = 0; groups[:] = 0; state['a'][0] = 0; limits.append(0)"
     text = f"def mine(scores, groups, weights, state, *, limits):\n    {spoiling}\n    return scores, state\n"
     (tmp_path / "spoil.py").write_text(text)
-    state, parameters, weights, (scores, groups) = {"a": [1]}, {"limits": [1]}, np.ones(3), made_up()
-    found = combine("spoil.py:mine", parameters, scores, groups, weights, state, names=NAMES, root=tmp_path)
-    assert found.state == {"a": [0]}
+    state, parameters, arrays = {"a": [1]}, {"limits": [1]}, (*made_up(), np.ones(3))
+    assert combine("spoil.py:mine", parameters, *arrays, state, names=NAMES, root=tmp_path).state == {"a": [0]}
     assert (state, parameters) == ({"a": [1]}, {"limits": [1]})
-    assert weights.all()
-    assert scores.any()
-    assert groups.any()
+    assert all(array.any() for array in arrays)
 
 
 @pytest.mark.parametrize(
     ("body", "message"),
     [
         ("return scores[:4], {}", r"returned advantages of shape \(4, 3\); return shape \(48, 3\)$"),
-        ("return scores / 0, {}", "returned advantages that are not finite"),
-        ("return None", "returned advantages that are not|not finite"),
-        ("return scores * 0 + 1.7e308", r"returned advantages that are not finite or beyond 1e\+150; return 0 where"),
+        ("return scores / 0, {}", r"returned advantages that are not finite or beyond 1e\+150; return 0 where"),
         ("return 'much', {}", "returned advantages that are not numbers"),
         ("return scores, {}, 1, 2, 3", "returned 5 values; return "),
-        ("return scores, {'x': float('nan')}", "state is not JSON"),
-        ("return scores, {'x': scores}", "state is not JSON"),
         ("state['x'] = state\nreturn scores, state", r"state is not JSON \(Circular reference detected\)"),
-        ("return [[1], [1, 2]]", "returned advantages that are not numbers"),
         ("return scores, [1]", "state is not a dict"),
-        ("return scores, {1: 0}", "the method returned a state with the key 1; write texts as keys$"),
         ("return scores, {'x': [{None: 0}]}", "the method returned a state with the key None; "),
         ("return scores * 1j", "returned complex or masked numbers, or gradients; return an array of real numbers$"),
-        ("return scores, {}, list(weights * 1j)", "the method returned complex or masked numbers"),
         ("return np.ma.masked_less(scores, 1)", "the method returned complex or masked numbers"),
-        (
-            "import torch\nreturn torch.tensor(scores, requires_grad=True)",
-            "the method returned complex or masked numbers, or gradients",
-        ),
+        ("import torch\nreturn torch.tensor(scores, requires_grad=True)", "complex or masked numbers, or gradients"),
         ("raise SystemExit", r"mine.py, line 4, `raise SystemExit`: SystemExit$"),
         ("import os; os.chdir('/')\nreturn scores", r"the method changes os.getcwd\(\) from .* to /, with which the"),
         ("return scores, {}, [1]", r"returned weights of shape \(1,\); return shape \(3,\)$"),
         ("return 1 / 0", r"mine.py, line 4, `return 1 / 0`: ZeroDivisionError: division by zero$"),
-        ("import nowhere", "ModuleNotFoundError: No module named 'nowhere'"),
         (
-            "from reward_ablation.system.errors import StudyError as E\nraise E('mine.py:mine: weak')",
+            "from reward_ablation.system import errors\nraise errors.StudyError('mine.py:mine: weak')",
             "^mine.py:mine: weak$",
         ),
     ],
@@ -124,18 +102,15 @@ def test_a_users_mistake_is_one_line_with_the_method(user_method, tmp_path, monk
     assert "\n" not in str(caught.value)
 
 
-def test_whole_numbers_have_the_type_that_a_method_declares(user_method):
+def test_whole_numbers_have_the_type_that_a_method_declares_and_it_imports_from_the_studys_folder(
+    user_method, tmp_path
+):
     """A run's spec has 1 for 1.0."""
-    body = "return scores, {'types': [type(each).__name__ for each in (*targets, sharp, free)]}"
+    (tmp_path / "helping.py").write_text("name = '__name__'\n")
+    body = "import helping\nreturn scores, {'types': [getattr(type(a), helping.name) for a in (*targets, sharp, free)]}"
     arguments = ", *, targets: list[float], sharp=0.5, free"
     found = user_method(body, arguments, parameters={"targets": [1, 2], "sharp": 1, "free": 1})
     assert found.state["types"] == ["float", "float", "float", "int"]
-
-
-def test_a_users_method_imports_from_the_studys_folder(user_method, tmp_path):
-    (tmp_path / "helping.py").write_text("factor = 3\n")
-    found = user_method("import helping\nreturn scores * helping.factor, {}")
-    np.testing.assert_array_equal(found.advantages, made_up()[0] * 3)
 
 
 def test_rescaling_needs_weights(user_method):
@@ -146,17 +121,14 @@ def test_rescaling_needs_weights(user_method):
     user_method("return scores, {}", ", *, gram")  # nothing to rescale by
     with pytest.raises(StudyError, match=r"^rescale: mine.py:mine reports no weights to rescale by; remove"):
         user_method("return scores, {}", parameters={"rescale": True})
-    with pytest.raises(StudyError, match=r"returned advantages that are not finite or beyond 1e\+150"):
-        user_method("return scores, {}, [1e-320] * 3", parameters={"rescale": True})
 
 
 def test_scores_and_weights_that_are_not_numbers_are_refused():
     scores, groups = made_up()
-    for wrong in (np.inf, -1e60):
-        spoiled = scores.copy()
-        spoiled[3, 1] = wrong
-        with pytest.raises(StudyError, match=r"^gdpo: a score of format is infinite or beyond 1e"):
-            combine("gdpo", {}, spoiled, groups, np.ones(3), {}, names=NAMES)
+    spoiled = scores.copy()
+    spoiled[3, 1] = -1e60
+    with pytest.raises(StudyError, match=r"^gdpo: a score of format is infinite or beyond 1e"):
+        combine("gdpo", {}, spoiled, groups, np.ones(3), {}, names=NAMES)
     with pytest.raises(StudyError, match=r"^gdpo: a weight is not a number"):
         combine("gdpo", {}, scores, groups, np.array([1, np.nan, 1]), {}, names=NAMES)
     with pytest.raises(StudyError, match=r"^laconic: the method needs the lengths of the completions"):
@@ -164,29 +136,6 @@ def test_scores_and_weights_that_are_not_numbers_are_refused():
     found = combine("weighted_sum", {}, scores, groups, np.zeros(3), {"kept": 1}, names=NAMES)  # no weight at all
     assert (found.advantages == 0).all()
     assert found.state == {"kept": 1}
-
-
-@pytest.mark.parametrize("groups", [np.arange(48) % 6, np.repeat([0, 1], [8, 40]), np.arange(47)])
-def test_groups_that_are_not_adjacent_or_not_of_one_size_are_a_callers_mistake(groups):
-    with pytest.raises(ValueError, match="groups"):
-        combine("gdpo", {}, made_up()[0], groups, np.ones(3), {}, names=NAMES)
-
-
-def test_components_that_parameters_name_at_any_depth():
-    names = ("a", "b", "c", "d", "e")
-    parameters = {"a": {"needs": "b", "at_least": 1}, "of": [["c"], {"x": 3}], "n": 5, "some e": None}
-    assert named_components(parameters, names) == ("a", "b", "c")
-    assert named_components({}, names) == ()
-
-
-def test_which_methods_ask_for_the_gram_matrix(tmp_path):
-    assert [method for method in ("upgrad", "drw", "gdpo") if "gram" in arguments_of_method(method).context] == [
-        "upgrad",
-        "drw",
-    ]
-    (tmp_path / "mine.py").write_text("raise SystemExit\n\ndef mine(scores, groups, weights, state, *, gram, x): ...\n")
-    own = arguments_of_method("mine.py:mine", tmp_path)  # read, not run
-    assert (own.context, own.required) == (("gram",), ("x",))
 
 
 @pytest.mark.parametrize(
@@ -197,21 +146,12 @@ def test_which_methods_ask_for_the_gram_matrix(tmp_path):
         ("", "mine.py", {}, "is not of the form path/to/file.py:function or package.module:function$"),
         ("", "other.py:mine", {}, "there is no file other.py in "),
         ("def mine(:", "mine.py:mine", {}, "mine.py does not load: SyntaxError"),
-        ("\0", "mine.py:mine", {}, "mine.py does not load"),
-        ("def mine(scores): ...", "mine.py:mine", {}, r"takes scores by position; write def mine\(scores, groups,"),
         ("def mine(a, b, c, d, e=1): ...", "mine.py:mine", {}, "takes a, b, c, d, e by position"),
-        ("async def mine(a, b, c, d): ...", "mine.py:mine", {}, "no function 'mine'"),
         ("def mine(a, b, c, d, *, x): ...", "mine.py:mine", {}, "^x: missing parameter of the method mine.py:mine"),
-        (
-            "def mine(a, b, c, d, *, x=1): ...",
-            "mine.py:mine",
-            {"y": 1},
-            "^y: unknown parameter.*parameters: x, rescale$",
-        ),
+        ("def mine(a, b, c, d, *, x=1): ...", "mine.py:mine", {"y": 1}, "^y: unknown parameter.*: x, rescale$"),
         ("def mine(a, b, c, d, **e): ...", "mine.py:mine", {"state": 1}, "^state: unknown parameter"),
         ("def mine(a, b, c, d): ...", "mine.py:mine", {"rescale": 1.5}, "^rescale: 1.5 is neither true nor false"),
-        ("def mine(a, b, c, d, **e): ...", "mine.py:mine", {"anything": 1}, None),
-        ("def mine(a, b, c, d, *, x=1):\n    raise SystemExit", "mine.py:mine", {"x": 2}, None),
+        ("def mine(a, b, c, d, **e):\n    raise SystemExit", "mine.py:mine", {"x": 2}, None),
     ],
 )
 def test_planning_reads_a_users_file_and_does_not_run_it(tmp_path, text, method, parameters, message):

@@ -28,18 +28,13 @@ def grpo(values):
 TOKENS = np.full(48, 900)
 
 LIMITS = [
-    ("gate", {"b": {"needs": "a", "at_least": -1.0}}, "weighted_sum"),
     ("gate", {"b": {"needs": "a", "at_least": -1.0}, "aggregation": "normalize_then_sum"}, "gdpo"),
-    ("schedule", {"b": {"0": 0.5}}, "weighted_sum"),
     ("schedule", {"b": {"0": 0.5, "7": 0.5}, "aggregation": "normalize_then_sum"}, "gdpo"),
     ("sa_mrpo", {"gamma": 0.0}, "gdpo"),
     ("gd2po", {"threshold": 0.0}, "gdpo"),
-    ("ctwa", {"target_covariance": -1e9}, "weighted_sum"),
-    ("ctwa", {"step_size": 0.0}, "weighted_sum"),
     ("ctwa", {"most": 1.0}, "weighted_sum"),
     ("lagrangian", {"at_least": {"b": 0.9}, "step_size": 0.0}, "weighted_sum"),
     ("laconic", {"budget": 900, "lowest": 0.0}, "weighted_sum"),
-    ("laconic", {"budget": 10, "cap": 0.0}, "weighted_sum"),
 ]
 
 
@@ -169,36 +164,24 @@ def test_sa_mrpo_weighs_by_what_is_left():
     assert run("sa_mrpo", {}, np.ones((4, 2)), groups, [1.0, 1.0]).weights.tolist() == [0, 0]
 
 
-def test_saw_weighs_by_the_coefficient_of_variation():
-    scores, groups = one_group([1, 0.2], [1, 0.4], [1, 0.6], [0, 0.8])
-    found = run("saw", {}, scores, groups, [2.0, 1.0])
-    # deviations 0.5 and 0.2582, means 0.75 and 0.5: 0.6667 and 0.5164
-    np.testing.assert_allclose(found.weights, [2 * 2 * 0.66667 / 1.18307, 2 * 0.51640 / 1.18307], rtol=1e-5)
-    np.testing.assert_allclose(found.advantages, run("gdpo", {}, scores, groups, found.weights).advantages)
-    first = run("saw", {"aggregation": "sum_then_normalize"}, scores, groups, [2.0, 1.0])
-    expected = run("weighted_sum", {}, scores, groups, found.weights)
-    np.testing.assert_allclose(first.advantages, expected.advantages)
-
-
-@pytest.mark.parametrize("delta", [1e-8, 0.1, 1.0, 100.0])
-def test_saw_weighs_by_what_varies_with_any_delta(delta):
-    scores = np.array([[1, 0], [0, 0], [1, 0], [1, 1], [1, 0], [1, 0], [1, 1], [1, 0]], dtype=float)
-    found = run("saw", {"delta": delta}, scores, np.arange(8) // 4, [1.0, 1.0]).weights
-    variation = scores.std(0, ddof=1) / (scores.mean(0) + 2 * delta)
-    np.testing.assert_allclose(found, 2 * variation / variation.sum(), rtol=1e-5)
-
-
 @pytest.mark.parametrize("delta", [1e-8, 1.0])
-def test_saw_takes_no_rounding_for_variation(delta):
-    scores = np.tile([0.1, 0.3], (8, 1))
-    np.testing.assert_array_equal(run("saw", {"delta": delta}, scores, np.arange(8) // 4, [2.0, 1.0]).weights, [2, 1])
+def test_saw_weighs_by_the_coefficient_of_variation(delta):
+    scores = np.array([[1, 0], [0, 0], [1, 0], [1, 1], [1, 0], [1, 0], [1, 1], [1, 0]], dtype=float)
+    groups = np.arange(8) // 4
+    found = run("saw", {"delta": delta}, scores, groups, [2.0, 1.0])
+    variation = scores.std(0, ddof=1) / (scores.mean(0) + 2 * delta)
+    np.testing.assert_allclose(found.weights, 2 * variation * [2, 1] / variation.sum(), rtol=1e-5)
+    for aggregation, alike in {"normalize_then_sum": "gdpo", "sum_then_normalize": "weighted_sum"}.items():
+        advantages = run("saw", {"delta": delta, "aggregation": aggregation}, scores, groups, [2.0, 1.0]).advantages
+        np.testing.assert_allclose(advantages, run(alike, {}, scores, groups, found.weights).advantages)
 
 
 def test_saw_with_equal_variation_or_none_leaves_the_weights():
     scores, groups = made_up()
     equal = scores[:, [1, 1]] * [1, 0.01]  # a factor does not matter
     np.testing.assert_allclose(run("saw", {}, equal, groups, [2.0, 1.0]).weights, [2, 1], rtol=1e-5)
-    np.testing.assert_array_equal(run("saw", {}, np.zeros((48, 2)), groups, [2.0, 1.0]).weights, [2, 1])
+    alike = np.tile([0.1, 0.3], (48, 1))  # rounding is no variation
+    np.testing.assert_array_equal(run("saw", {}, alike, groups, [2.0, 1.0]).weights, [2, 1])
 
 
 def test_dvao_is_the_weighted_sum_over_the_sum_of_deviations():
@@ -207,10 +190,7 @@ def test_dvao_is_the_weighted_sum_over_the_sum_of_deviations():
     rewards, grouped = (scores @ WEIGHTS).reshape(6, 8), scores.reshape(6, 8, 3)
     deviations = (grouped.std(axis=1, ddof=1) * WEIGHTS).sum(axis=1)
     np.testing.assert_allclose(found, (rewards - rewards.mean(1, keepdims=True)) / (deviations[:, None] + 1e-4))
-    # the formula of the paper: z-scores, weighted in each group
-    z = (grouped - grouped.mean(1, keepdims=True)) / grouped.std(1, ddof=1, keepdims=True)
     effective = grouped.std(1, ddof=1) * WEIGHTS / deviations[:, None]
-    np.testing.assert_allclose(found, (z * effective[:, None]).sum(2), rtol=1e-3)
     np.testing.assert_allclose(run("dvao", {}, scores, groups, WEIGHTS).weights, effective.mean(0))
 
 
@@ -264,21 +244,16 @@ def test_a_negative_component_of_ctwa_grows_until_its_score_is_low_enough():
         assert (state["growth"]["c"] > 0) == grows
 
 
-def test_a_component_of_ctwa_without_scores_keeps_its_weight():
+def test_a_component_of_ctwa_without_scores_keeps_its_weight_and_weights_have_a_limit():
     scores, groups = made_up()
     scores[:, 1] = np.nan
-    state = run("ctwa", {"target_covariance": 1.0, "reached_at": 2.0}, scores, groups).state
-    assert state["growth"]["a"] > 0 == state["growth"]["b"]
-    assert "b" not in state["covariance"]
-    later = run("ctwa", {"target_covariance": 1.0, "reached_at": 2.0}, *made_up(1), state=state).state
-    assert later["growth"]["b"] > 0
-
-
-def test_weights_of_ctwa_stop_at_their_limit():
-    scores, groups = made_up()
-    parameters = {"target_covariance": 1e9, "step_size": 1e9, "most": 20.0, "reached_at": 2}
+    parameters = {"target_covariance": 1.0, "reached_at": 2.0}
     state = run("ctwa", parameters, scores, groups).state
-    np.testing.assert_allclose(run("ctwa", parameters, scores, groups, state=state).weights, 20 * WEIGHTS)
+    assert state["growth"]["a"] > 0 == state["growth"]["b"]
+    assert run("ctwa", parameters, *made_up(1), state=state).state["growth"]["b"] > 0
+    limited = parameters | {"step_size": 1e9, "most": 20.0}
+    state = run("ctwa", limited, *made_up()).state
+    np.testing.assert_allclose(run("ctwa", limited, *made_up(), state=state).weights, 20 * WEIGHTS)
 
 
 # --- constraints
@@ -286,33 +261,20 @@ def test_weights_of_ctwa_stop_at_their_limit():
 
 def test_lagrangian_moves_the_multiplier_by_what_is_missing():
     scores, groups = made_up()
-    mean = scores[:, 1].mean()
     parameters = {"at_least": {"b": 0.8}, "step_size": 0.5, "most": 0.3}
     state, expected = {}, 0.0
     for _ in range(4):
         found = run("lagrangian", parameters, scores, groups, [1.0, 0.0, 0.2], state=state)
-        state, expected = found.state, min(0.3, expected + 0.5 * (0.8 - mean))
+        state, expected = found.state, min(0.3, expected + 0.5 * (0.8 - scores[:, 1].mean()))
         assert found.weights.tolist() == pytest.approx([1.0, expected, 0.2])
         assert found.state == {"multipliers": {"b": pytest.approx(expected)}}
         same = run("weighted_sum", {}, scores, groups, found.weights)
         np.testing.assert_array_equal(found.advantages, same.advantages)
     assert expected == 0.3  # at its limit
-
-
-def test_a_constraint_that_is_met_drives_its_multiplier_to_zero():
-    scores, groups = made_up()
-    parameters = {"at_least": {"b": 0.1}, "step_size": 10.0}
-    found = run("lagrangian", parameters, scores, groups, [1.0, 0.7, 0.0])
-    assert found.state == {"multipliers": {"b": 0.0}}
-    alone = run("weighted_sum", {}, scores, groups, [1.0, 0.0, 0.0])
-    np.testing.assert_array_equal(found.advantages, alone.advantages)
-
-
-def test_a_constrained_component_without_scores_keeps_its_multiplier():
-    scores, groups = made_up()
-    scores[:, 1] = np.nan
-    found = run("lagrangian", {"at_least": {"b": 0.5}}, scores, groups, state={"multipliers": {"b": 0.25}})
-    assert found.state == {"multipliers": {"b": 0.25}}
+    met = {"at_least": {"b": 0.1}, "step_size": 10.0}
+    assert run("lagrangian", met, scores, groups, [1.0, 0.7, 0.0]).state == {"multipliers": {"b": 0.0}}
+    without = np.where([False, True, False], np.nan, scores)  # keeps its multiplier
+    assert run("lagrangian", met, without, groups, [1.0, 0.7, 0.0], {"multipliers": {"b": 0.25}}).weights[1] == 0.25
 
 
 def test_laconic_by_hand():
@@ -326,9 +288,8 @@ def test_laconic_by_hand():
     np.testing.assert_allclose(second.advantages[:, 0], grpo([1, 1 - 0.15, 0, 0 - 0.075]))
     shorter = run("laconic", parameters, scores, groups, [1.0], state=second.state, tokens=tokens // 100)
     assert shorter.state["multiplier"] == pytest.approx(0.15 + 0.1 * (0.0175 - 1), abs=1e-3)
-    assert run("laconic", parameters, scores, groups, [1.0], state=shorter.state, tokens=tokens // 100).state == {
-        "multiplier": 0.0
-    }
+    last = run("laconic", parameters, scores, groups, [1.0], state=shorter.state, tokens=tokens // 100)
+    assert last.state == {"multiplier": 0.0}
 
 
 def test_the_penalty_of_laconic_is_divided_by_the_weights():
@@ -345,45 +306,31 @@ def test_the_penalty_of_laconic_is_divided_by_the_weights():
     ("method", "parameters", "message"),
     [
         ("gate", {}, r"^gate: no component is gated; write length: \{needs: correctness, at_least: 1\}$"),
-        ("gate", {"d": {"needs": "a", "at_least": 1}}, "^d: unknown component 'd'; components here: a, b, c$"),
         ("gate", {"b": {"needs": "d", "at_least": 1}}, "^b.needs: unknown component 'd'; components here: a, b, c$"),
-        ("gate", {"b": {"needs": ["a"], "at_least": 1}}, r"^b.needs: unknown component \['a'\]"),
         ("gate", {"b": {"needs": "a"}}, "^b.at_least: missing"),
-        ("gate", {"b": {"needs": "a", "at_least": True}}, "^b.at_least: True is not a finite number"),
         ("gate", {"b": {"needs": "a", "at_least": 10**400}}, "^b.at_least: 10+ is not a finite number"),
         ("gate", {"b": {"needs": "a", "at_last": 1}}, "^b.at_last: unknown key; keys here: needs, at_least, other"),
         ("gate", {"b": "a"}, "^b: 'a' is not a mapping"),
         ("gate", {"b": {"needs": "a", "at_least": 1}, "aggregation": "sum"}, "^aggregation: 'sum' is unknown; write"),
+        ("schedule", {"b": {0: 1}, "aggregation": "sum"}, "^aggregation: 'sum' is unknown; write"),
+        ("saw", {"aggregation": 1}, "^aggregation: 1 is unknown; write"),
         ("schedule", {}, "^schedule: no component has a schedule"),
-        ("schedule", {"d": {0: 1}}, "^d: unknown component"),
-        ("schedule", {"b": {}}, r"^b: \{\} is not a mapping with entries"),
         ("schedule", {"b": {"soon": 1}}, "^b: 'soon' is not a step"),
-        ("schedule", {"b": {"nan": 1}}, "^b: nan is not a number of at least 0|^b: 'nan' is not a step"),
         ("schedule", {"b": {-1: 1}}, "^b: -1 is not a"),
-        ("schedule", {"b": {1: "x"}}, "^b.1: 'x' is not a finite number"),
         ("schedule", {"b": {"1": 1, "1.0": 2}}, "^b: step 1.0 is written twice"),
         ("lagrangian", {}, "^at_least: None is not a mapping with entries"),
         ("lagrangian", {"at_least": {"a": 0.5}}, "^at_least: no component with a weight is left"),
-        ("lagrangian", {"at_least": {"d": 1}}, "^at_least: unknown component 'd'"),
         ("lagrangian", {"at_least": {"b": 1.5}}, "^at_least.b: 1.5 is above the highest score, 1; write less$"),
-        ("lagrangian", {"at_least": {"b": "x"}}, "^at_least.b: 'x' is not a finite number"),
         ("lagrangian", {"at_least": {"c": 0.5}}, "^at_least.c: the component has a negative weight"),
-        ("lagrangian", {"at_least": {"b": 0.5}, "most": -1}, "^most: -1 is not a number of at least 0"),
         ("laconic", {"budget": 0}, "^budget: 0 is not above 0"),
-        ("laconic", {"step_size": -1}, "^step_size: -1 is not"),
         ("laconic", {"lowest": 2, "highest": 1}, "^lowest: 2 is above highest, 1"),
-        ("laconic", {"cap": None}, "^cap: None is not"),
         ("drw", {"mu": 0}, "^mu: 0 is not above 0"),
-        ("drw", {"most": -1}, "^most: -1 is not"),
-        ("cagrad", {"c": -0.1}, "^c: -0.1 is not a number of at least 0"),
         ("cagrad", {"c": float("nan")}, "^c: nan is not a number of at least 0"),
         ("sa_mrpo", {"gamma": -1}, "^gamma: -1 is not a number of at least 0"),
         ("saw", {"delta": 0}, "^delta: 0 is not above 0"),
-        ("saw", {"aggregation": 1}, "^aggregation: 1 is unknown"),
         ("gd2po", {"threshold": 2}, "^threshold: 2 is not a number from 0 to 1"),
         ("ctwa", {"smoothing": 2}, "^smoothing: 2 is not"),
         ("ctwa", {"most": 0.5}, "^most: 0.5 is not a number of at least 1"),
-        ("ctwa", {"target_covariance": {"d": 1}}, "^target_covariance: unknown component 'd'"),
         ("ctwa", {"reached_at": {"a": "x"}}, "^reached_at.a: 'x' is not"),
         ("weighted_sum", {"scale_rewards": "all"}, "^scale_rewards: 'all' is unknown; write one of group, batch, none"),
     ],

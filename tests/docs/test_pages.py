@@ -44,9 +44,8 @@ def test_the_gallery_has_every_figure_in_order_with_its_title_tables_and_a_small
 def test_every_image_has_a_text_for_those_who_do_not_see_it(page):
     text = page.read_text()
     assert all(len(alternative) > 20 for alternative in re.findall(r"!\[([^]]*)\]\(", text))
-    assert not re.search(
-        r"<img(?![^>]*\balt=\"[^\"]{20})|^\.\. (image|figure)::|```{(image|figure)}", text, re.MULTILINE
-    )
+    without = r"<img(?![^>]*\balt=\"[^\"]{20})|^\.\. (image|figure)::|```{(image|figure)}"
+    assert not re.search(without, text, re.MULTILINE)
 
 
 def test_the_pages_are_short():
@@ -59,14 +58,6 @@ def test_the_pages_are_short():
     assert len(re.findall(r"^\| \*\*", texts[DOCS / "glossary.md"], re.MULTILINE)) <= 25
 
 
-@pytest.mark.parametrize("page", ["README.md", "results/README.md"])
-def test_links_that_the_site_does_not_have_lead_to_a_file(page):
-    links = re.findall(r"\]\(([^)#:]+)", (ROOT / page).read_text())
-    assert [link for link in links if not (ROOT / page).parent.joinpath(link).exists()] == []
-
-
 def test_a_release_has_one_list_of_changes():
-    releases = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[1:]
-    assert all(
-        re.findall(r"^### (.*)", release, re.MULTILINE) == ["Before you update", "All changes"] for release in releases
-    )
+    for release in re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[1:]:
+        assert re.findall(r"^### (.*)", release, re.MULTILINE) == ["Before you update", "All changes"]

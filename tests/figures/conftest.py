@@ -19,13 +19,16 @@ MARKED = "answer_is_marked_with_the_four_hashes_that_gsm8k_uses"
 SHORT = "length_of_the_whole_completion_in_tokens_near_a_target"
 LONG = "with_a_name_as_long_as_names_may_be_" + "x" * 40
 
+
+def weights(*numbers: float) -> dict[str, float]:
+    """Weights of the three components, and of random rewards if there is a fourth number."""
+    return dict(zip([*THREE, "random"], numbers, strict=False))
+
+
 STUDIES = {
     "four arms": MadeUpStudy(steps=8, rollouts=8, problems=2, constant_from=6, sample_grams=True),
     "twelve arms": MadeUpStudy(
-        arms={
-            f"arm_{n}_{LONG}"[: 78 if n % 3 == 0 else 9]: dict(zip(THREE, (1, n / 12, 0), strict=True))
-            for n in range(12)
-        },
+        arms={f"arm_{n}_{LONG}"[: 78 if n % 3 == 0 else 9]: weights(1, n / 12, 0) for n in range(12)},
         steps=3,
         rollouts=4,
         layers=4,
@@ -42,7 +45,7 @@ STUDIES = {
         datasets={"own_questions_in_four_languages": 24},
         sample_grams=True,
     ),
-    "many steps": MadeUpStudy(arms={"one": dict(zip(THREE, (1, 0, 0), strict=True))}, steps=250, rollouts=2, layers=0),
+    "many steps": MadeUpStudy(arms={"one": weights(1, 0, 0)}, steps=250, rollouts=2, layers=0),
     "one of everything": MadeUpStudy(arms={"only": {"a": 1.0, "b": -2.5}}, seeds=(4,), steps=1, rollouts=2),
     "ten pairs": MadeUpStudy(
         arms={f"arm_{n}": {f"component_{k}": (n + k) / 10 for k in range(5)} for n in range(6)}, steps=3, rollouts=2
@@ -55,9 +58,9 @@ STUDIES = {
     "an unscored component": MadeUpStudy(steps=3, rollouts=4, problems=2, sample_grams=True, unscored="format"),
     "a control": MadeUpStudy(
         arms={
-            "full": dict(zip([*THREE, "random"], (1.0, 0.5, 0.5, 0.0), strict=True)),
-            "no_format": dict(zip([*THREE, "random"], (1.0, 0.0, 0.5, 0.0), strict=True)),
-            "random_only": dict(zip([*THREE, "random"], (0.0, 0.0, 0.0, 1.0), strict=True)),
+            "full": weights(1.0, 0.5, 0.5, 0.0),
+            "no_format": weights(1.0, 0.0, 0.5, 0.0),
+            "random_only": weights(0.0, 0.0, 0.0, 1.0),
         },
         steps=24,
         rollouts=16,
@@ -68,10 +71,7 @@ STUDIES = {
         where_trained=("random",),
     ),
     "methods": MadeUpStudy(
-        arms={
-            name: dict(zip(THREE, (1.0, 0.5, 0.5), strict=True))
-            for name in ("static", "gradients", "covariances", "no_weights")
-        },
+        arms=dict.fromkeys(("static", "gradients", "covariances", "no_weights"), weights(1.0, 0.5, 0.5)),
         methods={
             "gradients": {"method": "upgrad", "gram": "previous"},
             "covariances": {"method": "saw", "bounds": {name: [0, 1] for name in THREE}},
@@ -83,12 +83,7 @@ STUDIES = {
         sample_grams=True,
     ),
     "many arms": MadeUpStudy(
-        arms={
-            f"arm_{n:02}_{LONG}"[:60] if n % 2 else f"arm_{n:02}": dict(
-                zip(THREE, (1 - n / 50, n / 50, n % 7 / 7), strict=True)
-            )
-            for n in range(38)
-        },
+        arms={f"arm_{n:02}_{LONG}"[: 60 if n % 2 else 6]: weights(1 - n / 50, n / 50, n % 7 / 7) for n in range(38)},
         steps=6,
         rollouts=8,
         problems=2,

@@ -22,22 +22,15 @@ def test_a_figure_has_a_function_of_its_tables_and_a_caption(name):
     assert len((CAPTIONS / f"{name}.rst").read_text().split()) > 20
 
 
-def test_titles_are_told_apart():
-    assert len({entry.title for entry in FIGURES.values()}) == len(FIGURES)
-
-
 def test_figures_of_tables_on_request_are_in_studies_that_ask_for_these_tables_alone():
+    assert len({entry.title for entry in FIGURES.values()}) == len(FIGURES)
+    assert tables_of("cost") + tables_of("evaluation") == ["cost.csv", "evaluation_by_arm.parquet"]
     on_request = ["method_weights", "methods_offline"]
     assert [name for name in FIGURES if name not in figures_of(())] == on_request
     assert [name for name in APPENDIX if name not in pages_of(["claims"], appendix=True)] == on_request
     assert pages_of([]) == PAGES
     assert {*FIGURES} == {*PAGES, *APPENDIX, "cost"}
     assert figures_of(["combination", "claims"]) == FIGURES
-
-
-def test_times_are_read_from_csv():
-    assert tables_of("cost") == ["cost.csv"]
-    assert tables_of("evaluation") == ["evaluation_by_arm.parquet"]
 
 
 def test_a_start_of_the_workflow_loads_no_drawing():

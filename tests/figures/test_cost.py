@@ -1,6 +1,5 @@
 import pytest
 from matplotlib.colors import to_hex
-from matplotlib.text import Text
 
 from reward_ablation.analysis.tables import write_csv
 from reward_ablation.figures.cost import cost, unit_of
@@ -33,6 +32,7 @@ def test_lost_hours_and_other_clocks_are_shown_where_known(made_up, table):
     figure = cost(table, study)
     assert [bar.get_width() for bar in figure.axes[0].patches][4:] == [0.5] * 4
     assert list(figure.axes[0].get_lines()[0].get_xdata()) == [1.5, 2.5, 3.5, 4.5]
+    assert "8 runs in all: measured" in " ".join(figure.legends[0].get_title().get_text().split())
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels == ["the runs' own clocks", "of these, lost", "Slurm's accounting"]
 
@@ -43,18 +43,10 @@ def test_hours_are_of_what_the_study_used(table):
     assert unit_of(table.assign(gpu_hours=0.0, cpu_hours=float("nan"))) == "wall"
 
 
-@pytest.mark.parametrize("keep", [0, 20, 0.7])
-def test_a_damaged_table_is_told_in_one_line(table, tmp_path, keep):
+@pytest.mark.parametrize("share", [0, 0.7])
+def test_a_damaged_table_is_told_in_one_line(table, tmp_path, share):
     write_csv(table, tmp_path / "cost.csv")
     whole = (tmp_path / "cost.csv").read_bytes()
-    assert len(read_cost(tmp_path / "cost.csv")) == len(table)
-    (tmp_path / "cost.csv").write_bytes(whole[: int(keep if keep >= 1 else keep * len(whole))])
+    (tmp_path / "cost.csv").write_bytes(whole[: int(share * len(whole))])
     with pytest.raises(StudyError, match="truncated or changed"):
         read_cost(tmp_path / "cost.csv")
-
-
-@pytest.mark.parametrize(("runs", "words"), [(1, "1 run in all"), (1200, "1,200 runs in all")])
-def test_runs_are_counted_in_words(made_up, table, runs, words):
-    drawn = cost(table.assign(runs=runs), made_up("four arms").study)
-    texts = [" ".join(text.get_text().split()) for text in drawn.findobj(Text)]
-    assert any(f"{words}: measured" in text for text in texts)

@@ -1,6 +1,5 @@
 from dataclasses import replace
 from functools import cache
-from itertools import combinations
 
 import matplotlib
 import numpy as np
@@ -17,9 +16,9 @@ from reward_ablation.figures.__main__ import draw as draw_from
 from reward_ablation.figures.book import title_page
 from reward_ablation.figures.catalogue import FIGURES, PAGES
 from reward_ablation.figures.curves import MOST_POINTS, points_note, thinned
-from reward_ablation.figures.evaluation import arms, evaluation, primary
+from reward_ablation.figures.evaluation import evaluation, primary
 from reward_ablation.figures.gradients import similarity_parts, similarity_steps
-from reward_ablation.figures.style import COLOURS, STYLE, arm_looks, filled, joined, wrapped
+from reward_ablation.figures.style import STYLE, arm_looks, filled, joined, wrapped
 
 from .conftest import THREE
 
@@ -29,6 +28,11 @@ def draw(made_up, name: str, figure: str) -> Figure:
     """A figure of a study, drawn once for all tests, which must not change it."""
     given = made_up(name)
     return title_page(given.study, given.tables["provenance"]) if figure == "title" else drawn_with(given, figure)
+
+
+def heading(figure: Figure) -> str:
+    """The note on a figure, in one line."""
+    return " ".join(figure.legends[0].get_title().get_text().split())
 
 
 def drawn_with(given, figure: str, **columns) -> Figure:
@@ -68,13 +72,15 @@ def line(axes, arm: str):
 
 #: Figures whose rows or curves are arms, of a study with long names.
 OF_ARMS = ["title", "rewards", "signals", "primary", "evaluation", "arms", "differences", "by_level", "cost"]
+OF_GRADIENTS = [name for name, entry in FIGURES.items() if entry.category == "Gradients"]
 LAYOUTS = [
     *(("a control", figure) for figure in ["title", *FIGURES]),
     *(("one of everything", figure) for figure in ["title", *FIGURES]),
     *(("twelve arms", figure) for figure in [*OF_ARMS, "similarity_parts", "similarity_steps"]),
     *(("methods", figure) for figure in ("method_weights", "methods_offline", "signals", "alignment")),
-    *(("an unscored component", figure) for figure in ("rewards", "alignment")),
+    *(("an unscored component", figure) for figure in FIGURES),
     *(("long names", figure) for figure in ["title", *FIGURES]),
+    *(("arms without gradients", figure) for figure in ["signals", *OF_GRADIENTS]),
     ("ten pairs", "similarity_parts"),
 ]
 
@@ -85,11 +91,6 @@ def test_a_figure_has_its_title_and_no_text_is_cut_off_or_written_over_another(m
     check_texts(drawn)
     if figure != "title":
         assert drawn.get_suptitle().startswith(FIGURES[figure].title)
-
-
-def test_a_component_that_gives_no_scores_stops_no_figure(made_up):
-    for figure in FIGURES:
-        draw(made_up, "an unscored component", figure)
 
 
 def check_texts(figure: Figure) -> None:
@@ -108,63 +109,49 @@ def check_texts(figure: Figure) -> None:
 def test_rewards_show_the_mean_over_seeds_and_each_seed(made_up):
     table = made_up("four arms").tables["rewards_by_step"]
     figure = draw(made_up, "four arms", "rewards")
-    assert [axes.get_title(loc="left") for axes in figure.axes] == [
-        *("correctness", "format", "length", "total"),
-        *("completion length", "cut off by the limit"),
-    ]
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles == [*THREE, "total", "completion length", "cut off by the limit"]
     rows = table[(table["arm"] == "length_only") & (table["quantity"] == "format")]
     by_step = rows.groupby("step")["mean"]
     np.testing.assert_array_equal(line(figure.axes[1], "length_only").get_xdata(), np.arange(1, 9))
     np.testing.assert_allclose(line(figure.axes[1], "length_only").get_ydata(), by_step.mean())
     colour = line(figure.axes[1], "length_only").get_color()
-    thin = [
-        drawn for drawn in figure.axes[1].get_lines() if drawn.get_label() == "_seed" and drawn.get_color() == colour
-    ]
+    thin = [one for one in figure.axes[1].get_lines() if (one.get_label(), one.get_color()) == ("_seed", colour)]
     for drawn, (_, of_seed) in zip(thin, rows.groupby("seed"), strict=True):
         np.testing.assert_allclose(drawn.get_ydata(), of_seed.sort_values("step")["mean"])
 
 
-def test_every_arm_has_one_look_in_all_figures(made_up):
-    study = made_up("four arms").study
+def test_an_arm_has_one_look_in_all_figures_and_the_first_arms_differ_in_all_of_it(made_up):
     for figure in ("rewards", "similarity_steps"):
         for axes in draw(made_up, "four arms", figure).axes:
-            for arm, look in arm_looks(study).items():
+            for arm, look in arm_looks(made_up("four arms").study).items():
                 drawn = line(axes, arm)
                 assert (drawn.get_color(), drawn.get_marker()) == (look.colour, look.marker)
-
-
-def test_first_arms_differ_in_colour_dashes_and_marker(made_up):
     given = list(arm_looks(made_up("twelve arms").study).values())
     for part in ("colour", "dashes", "marker"):
         assert len({str(getattr(look, part)) for look in given[:5]}) == 5
     assert len(set(given)) == 12
 
 
-def test_colours_differ_in_grey():
-    # Relative luminance (ITU-R BT.709) of neighbours in the list, which a figure of few arms uses together.
-    luminance = np.array([matplotlib.colors.to_rgb(colour) for colour in COLOURS]) @ [0.2126, 0.7152, 0.0722]
-    assert (np.abs(np.diff(luminance)) > 0.1).all()
-
-
-def test_many_arms_share_the_panels_without_loss(made_up):
-    figure = draw(made_up, "twelve arms", "rewards")
-    study = made_up("twelve arms").study
-    assert len(figure.axes) == 2 * 6
-    shown = [drawn.get_label() for axes in figure.axes[:2] for drawn in axes.get_lines()]
-    assert shown == study.arm_names
+def test_weights_and_conflicts_of_methods_have_a_curve_each(made_up):
+    panels = {panel.get_title(loc="left"): panel for panel in draw(made_up, "methods", "method_weights").axes}
+    assert len(panels["gradients"].get_lines()) == len(THREE)
+    assert len(panels["gradients: conflicts"].get_lines()) == 1
 
 
 def test_many_steps_are_averaged_and_the_figure_says_so(made_up):
     table = made_up("many steps").tables["rewards_by_step"]
+    assert points_note(pd.Series([7]), MOST_POINTS, True) == ""
+    of_every_second = pd.Series(range(2, 1001, 2))
+    assert "mean over what was logged in 10 neighbouring steps" in points_note(of_every_second, MOST_POINTS, True)
     total = table[table["quantity"] == "total"]
     points = thinned(total, "mean")
     one, source = points[points["seed"] == 1], total[total["seed"] == 1].sort_values("step")
-    assert len(one) == 83  # 250 steps by threes: 82 points of 3 steps, the last of 4
-    assert len(one) <= MOST_POINTS
+    assert len(one) == 83 <= MOST_POINTS  # 250 steps by threes: 82 points of 3 steps, the last of 4
     assert one["mean"].iloc[0] == pytest.approx(source["mean"].iloc[:3].mean())
     assert one["step"].iloc[-1] == pytest.approx((247 + 248 + 249 + 250) / 4)
     figure = draw(made_up, "many steps", "rewards")
-    assert "mean over 3 neighbouring steps" in figure.legends[0].get_title().get_text().replace("\n", " ")
+    assert "mean over 3 neighbouring steps" in heading(figure)
 
 
 def test_a_line_is_the_mean_of_all_seeds_of_its_arm(made_up):
@@ -180,43 +167,6 @@ def test_a_line_is_the_mean_of_all_seeds_of_its_arm(made_up):
     assert "where all seeds" not in heading(draw(made_up, "four arms", "rewards"))
 
 
-def test_a_line_that_is_a_mean_of_some_seeds_only_is_called_so(made_up):
-    given = made_up("four arms")
-    table = given.tables["similarity_by_step"].copy()
-    assert "over those of them with a value" in heading(draw(made_up, "four arms", "similarity_steps"))
-    table["cross_prompt"] = table["cross_prompt"].fillna(0.1)
-    figure = similarity_steps(table, pd.DataFrame(), given.study)
-    assert "mean over 2 seeds. Thin" in heading(figure)
-
-
-def test_seeds_without_a_drawn_value_are_not_counted(made_up):
-    given = made_up("four arms")
-    table = given.tables["similarity_by_arm"].copy()
-    of_one = table["arm"] == "length_only"
-    table.loc[of_one, ["estimate", "low", "high"]] = np.nan
-    table["seeds"] = np.where(of_one, 0, 2)
-    assert "mean over 2 seeds" in heading(similarity_parts(table, pd.DataFrame(), given.study))
-
-
-@pytest.mark.parametrize(
-    ("steps", "of_means", "words"),
-    [
-        (range(1, 121), True, ""),
-        (range(1, 251), True, " Each point: mean over 3 neighbouring steps."),
-        (range(2, 1001, 2), True, " Each point: mean over what was logged in 10 neighbouring steps."),
-        (range(2, 1001, 2), False, " Each point: mean over 5 neighbouring steps."),
-        ([7], True, ""),
-    ],
-)
-def test_the_steps_of_a_point_are_counted_where_a_table_has_means_already(steps, of_means, words):
-    assert points_note(pd.Series(list(steps), dtype="Int64"), MOST_POINTS, of_means) == words
-
-
-def heading(figure: Figure) -> str:
-    """The note on a figure, in one line."""
-    return figure.legends[0].get_title().get_text().replace("\n", " ")
-
-
 def test_evaluation_shows_estimates_with_their_intervals(made_up):
     table = made_up("four arms").tables["evaluation_by_arm"]
     figure = draw(made_up, "four arms", "evaluation")
@@ -228,23 +178,8 @@ def test_evaluation_shows_estimates_with_their_intervals(made_up):
     assert ends == pytest.approx([row["low"], row["high"]])
     base = table.set_index(["arm", "mode", "metric"]).loc[("base", "greedy", "format")]
     assert any(np.allclose(drawn.get_xdata(), base["estimate"]) for drawn in adherence.get_lines())
-    assert [axes.get_xlabel() for axes in figure.axes[:3]] == [
-        "strict accuracy",
-        "format adherence",
-        "completion tokens",
-    ]
-
-
-@pytest.mark.parametrize("share", [0.0, 1.0])
-def test_shares_that_are_all_alike_have_an_axis(made_up, share):
-    table = made_up("four arms").tables["evaluation_by_arm"].assign(estimate=share, low=share, high=share)
-    study = made_up("four arms").study
-    for panel in [*evaluation(table, study).axes[:2], *arms(table, study).axes[1:]]:
-        low, high = panel.get_xlim()
-        assert low < share < high
-        assert high - low == pytest.approx(0.1, abs=0.02)
-        assert low > -0.01
-        assert high < 1.01
+    labels = [axes.get_xlabel() for axes in figure.axes[:3]]
+    assert labels == ["strict accuracy", "format adherence", "completion tokens"]
 
 
 def test_the_declared_accuracy_is_shown(made_up):
@@ -253,12 +188,6 @@ def test_the_declared_accuracy_is_shown(made_up):
     figure = evaluation(given.tables["evaluation_by_arm"], given.study.model_copy(update={"primary": primary}))
     assert figure.axes[0].get_xlabel() == "lenient accuracy"
     assert [bar.get_label() for bar in figure.axes[0].containers] == given.study.arm_names
-
-
-def test_one_seed_is_named_as_such(made_up):
-    for figure, words in (("rewards", "the one seed"), ("evaluation", "nothing is known of other seeds")):
-        note = draw(made_up, "one of everything", figure).legends[0].get_title().get_text().replace("\n", " ")
-        assert words in note
 
 
 def test_arms_are_in_order_of_accuracy_with_their_weights(made_up):
@@ -274,31 +203,17 @@ def test_arms_are_in_order_of_accuracy_with_their_weights(made_up):
     assert cells[2, order.index("correctness_only")] == "0"
 
 
-def test_similarities_have_one_range_about_zero(made_up):
-    panels = draw(made_up, "four arms", "similarity_steps").axes
-    assert len(panels) == 3
-    assert len({panel.get_ylim() for panel in panels}) == 1
-    for panel in panels:
-        assert panel.get_ylim()[0] == -panel.get_ylim()[1]
-        assert any(list(drawn.get_ydata()) == [0, 0] for drawn in panel.get_lines())
-
-
 def test_similarity_steps_leaves_gaps_where_there_is_no_direction(made_up):
-    first, second, _ = draw(made_up, "four arms", "similarity_steps").axes
+    panels = first, second, _ = draw(made_up, "four arms", "similarity_steps").axes
+    assert {panel.get_ylim()[0] for panel in panels} == {-first.get_ylim()[1]}  # one range about zero
     assert first.get_title(loc="left") == "correctness · format"
     gaps = np.isnan(np.asarray(line(first, "equal_weights").get_ydata(), dtype=float))
     assert list(gaps) == [False] * 5 + [True] * 3  # format is constant from step 6
-    assert not np.isnan(np.asarray(line(second, "equal_weights").get_ydata(), dtype=float)).any()
-
-
-def test_a_value_between_two_gaps_has_a_marker(made_up):
-    cosines = [np.nan] * 8 + [0.5] + [np.nan] * 8
-    table = pd.DataFrame({"step": range(1, 18), "cross_prompt": cosines}).assign(
-        arm="equal_weights", seed=0, layer="all", component_a="correctness", component_b="format", definition="alone"
-    )
-    table["folding_error"] = 0.0
-    figure = similarity_steps(table, pd.DataFrame(), made_up("four arms").study)
-    assert 8 in line(figure.axes[0], "equal_weights").get_markevery()
+    table = made_up("four arms").tables["similarity_by_step"]
+    rows = table[(table["arm"] == "equal_weights") & (table["layer"] == "all") & (table["definition"] == "alone")]
+    rows = rows[(rows["component_a"] == "correctness") & (rows["component_b"] == "length")]
+    means = rows.groupby("step")["cross_prompt"].mean()
+    np.testing.assert_allclose(line(second, "equal_weights").get_ydata(), means, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -314,15 +229,6 @@ def test_a_pair_without_any_direction_is_said_in_words(made_up, figure, table, v
     first, second, _ = figure(rows, pd.DataFrame(), made_up("four arms").study).axes
     assert "zero at every step" in first.texts[0].get_text()
     assert not second.texts
-
-
-def test_similarity_steps_shows_the_gradients_of_components_alone(made_up):
-    table = made_up("four arms").tables["similarity_by_step"]
-    rows = table[(table["arm"] == "format_only") & (table["layer"] == "all") & (table["definition"] == "alone")]
-    rows = rows[(rows["component_a"] == "correctness") & (rows["component_b"] == "length")]
-    figure = draw(made_up, "four arms", "similarity_steps")
-    drawn = line(figure.axes[1], "format_only").get_ydata()
-    np.testing.assert_allclose(drawn, rows.groupby("step")["cross_prompt"].mean(), rtol=1e-6)
 
 
 def test_the_primary_figure_shows_the_declared_contrasts_alone(made_up):
@@ -354,51 +260,19 @@ def test_the_title_of_a_page_says_what_was_found(made_up, figure):
     assert len(draw(made_up, "a control", figure).get_suptitle()) > len(FIGURES[figure].title) + 10
 
 
-def of_arm(made_up, arm: str, **labels) -> pd.DataFrame:
-    table = made_up("four arms").tables["similarity_by_arm"]
-    labels |= {"arm": arm, "definition": "alone", "component_a": "correctness", "component_b": "length"}
-    for column, value in labels.items():
-        table = table[table[column] == value]
-    return table
-
-
 def test_similarity_parts_shows_estimates_and_intervals(made_up):
     panel = draw(made_up, "four arms", "similarity_parts").axes[1]
     assert panel.get_title(loc="left") == "correctness · length"
-    assert [label.get_text() for label in panel.get_xticklabels()] == [
-        "split halves", "across prompts", "cosine", "self", "same prompt",
-    ]  # fmt: skip
-    rows = of_arm(made_up, "format_only", layer="all").set_index("part")
+    labels = [label.get_text() for label in panel.get_xticklabels()]
+    assert labels == ["split halves", "across prompts", "cosine", "self", "same prompt"]
+    table = made_up("four arms").tables["similarity_by_arm"]
+    rows = table.query("arm == 'format_only' and layer == 'all' and definition == 'alone'")
+    rows = rows.query("component_a == 'correctness' and component_b == 'length'").set_index("part")
     rows = rows.loc[["split_halves", "cross_prompt", "cosine", "self", "same_prompt"]]
     points, _, (bars,) = next(bar for bar in panel.containers if bar.get_label() == "format_only")
     np.testing.assert_allclose(points.get_ydata(), rows["estimate"])
     drawn = [ends[:, 1] for ends in bars.get_segments() if len(ends)]
     np.testing.assert_allclose(drawn, rows[["low", "high"]].dropna())  # norms of split halves are not resolved here
-    assert len(drawn) >= 4
-    assert list(np.round(points.get_xdata())) == [0, 1, 2, 3, 4]
-    places = [bar[0].get_xdata()[1] for bar in panel.containers]
-    assert len(set(places)) == 4  # arms stand side by side
-    low, high = panel.get_ylim()
-    assert low == -high
-    assert high > rows["estimate"].abs().max()
-
-
-def test_a_part_of_a_cosine_that_exceeds_1_is_shown(made_up):
-    given = made_up("four arms")
-    table = given.tables["similarity_by_arm"]
-    columns = {name: table[name].mask(table["part"] == "self", 1.42) for name in ("estimate", "low", "high")}
-    assert drawn_with(given, "similarity_parts", **columns).axes[0].get_ylim()[1] > 1.42
-
-
-def test_terms_between_batches_are_shown_where_there_are_some(made_up):
-    given = made_up("four arms")
-    across = given.tables["similarity_by_arm"]["part"] == "across_blocks"
-    ends = {"estimate": 0.3, "low": 0.2, "high": 0.4}
-    columns = {name: given.tables["similarity_by_arm"][name].mask(across, end) for name, end in ends.items()}
-    figure = drawn_with(given, "similarity_parts", **columns)
-    assert figure.axes[0].get_xticklabels()[-1].get_text() == "between batches"
-    assert "between batches (micro-batches or processes)" in figure.legends[0].get_title().get_text().replace("\n", " ")
-    check_texts(figure)
 
 
 @pytest.mark.parametrize("figure", ["similarity_steps", "similarity_parts"])
@@ -408,23 +282,11 @@ def test_captions_say_how_exact_folded_cosines_are(made_up, figure):
     assert "has a standard error of at most 0.002" in words
 
 
-def test_many_pairs_have_a_panel_each(made_up):
-    assert len(draw(made_up, "ten pairs", "similarity_parts").axes) == 10
-
-
-OF_GRADIENTS = ["signals", *(name for name, entry in FIGURES.items() if entry.category == "Gradients")]
-
-
-@pytest.mark.parametrize("figure", OF_GRADIENTS)
-def test_figures_are_drawn_where_some_arms_have_no_gradients(made_up, figure):
-    assert texts_on_canvas(draw(made_up, "arms without gradients", figure))
-
-
 @pytest.mark.parametrize(
     ("name", "words", "figures"),
     [
         ("gradients off", "not measured: gradients.every is 0", ["similarity_steps"]),
-        ("TRL's backward pass", "not measured: gradients.backward is trl", OF_GRADIENTS[1:]),
+        ("TRL's backward pass", "not measured: gradients.backward is trl", OF_GRADIENTS),
         ("one component", "nothing to compare: the study has one component", ["similarity_steps"]),
     ],
 )
@@ -448,19 +310,9 @@ def test_names_break_after_underscores():
     assert wrapped("format · length, arms 1 to 6", 16) == "format · length,\narms 1 to 6"
     assert wrapped("x" * 12, 9) == "x" * 9 + "\n" + "x" * 3
     assert wrapped("an_arm − full\n3 seeds, open", 20) == "an_arm − full\n3 seeds, open"  # a break that is there
-
-
-def test_a_name_longer_than_a_line_is_whole_again_in_a_caption():
     words = "clearest: an_arm_with_a_long_name − full: 0.042"
-    broken = filled(words, 16)
-    assert broken == "clearest:\nan_arm_with_a_\nlong_name −\nfull: 0.042"
-    assert joined(broken) == words
-
-
-def test_figures_leave_matplotlibs_settings_alone(made_up):
-    before = dict(matplotlib.rcParams)
-    drawn_with(made_up("four arms"), "evaluation")
-    assert dict(matplotlib.rcParams) == before
+    assert filled(words, 16) == "clearest:\nan_arm_with_a_\nlong_name −\nfull: 0.042"
+    assert joined(filled(words, 16)) == words  # in a caption
 
 
 def test_an_interval_far_longer_than_the_others_ends_in_an_arrow(made_up):
@@ -476,21 +328,9 @@ def test_an_interval_far_longer_than_the_others_ends_in_an_arrow(made_up):
     assert 0.02 < high < 0.1
     arrows = {drawn.get_marker(): drawn.get_xdata()[0] for drawn in panel.get_lines() if drawn.get_marker() in "<>"}
     assert arrows == {"<": low, ">": high}
-    assert "Arrows: the interval goes on." in figure.legends[0].get_title().get_text().replace("\n", " ")
+    assert "Arrows: the interval goes on." in heading(figure)
     table.loc[first, ["low", "high"]] = (-0.05, 0.06)
-    assert (
-        "Arrows" not in primary(table, given.tables["evaluation_by_arm"], given.study).legends[0].get_title().get_text()
-    )
-
-
-@pytest.mark.parametrize(("ends", "words"), [((1, 2), "1 to 2 seeds"), ((1, 1), "the one seed")])
-def test_similarities_are_over_the_seeds_that_arms_have(made_up, ends, words):
-    given = made_up("four arms")
-    rows = given.tables["similarity_by_arm"]
-    of_first = rows["arm"] == given.study.arm_names[0]
-    drawn = drawn_with(given, "similarity_parts", seeds=of_first.map({True: ends[0], False: ends[1]}))
-    texts = [" ".join(text.get_text().split()) for text in drawn.findobj(Text)]
-    assert any(f"mean over {words}. Bars" in text for text in texts)
+    assert "Arrows" not in heading(primary(table, given.tables["evaluation_by_arm"], given.study))
 
 
 #: A study with a control, whose component the other arms do not score.
@@ -509,20 +349,11 @@ def test_curves_are_of_the_arms_that_score_a_component(made_up):
     panels = draw(made_up, CONTROLLED, "signals").axes
     signals = {panel.get_title(loc="left").replace("\n", " "): lines_in(panel) for panel in panels}
     assert signals["random: share of the advantage"] == {"random_only"}
-
-
-def test_similarities_are_of_the_arms_that_score_both(made_up):
-    panels = draw(made_up, CONTROLLED, "similarity_steps").axes
-    of_panel = {panel.get_title(loc="left"): lines_in(panel) for panel in panels}
-    assert list(of_panel) == [" · ".join(pair) for pair in combinations([*THREE, "random"], 2)]
-    for pair, names in of_panel.items():
-        assert names == ({"random_only"} if "random" in pair else set(made_up(CONTROLLED).study.arm_names))
-
-
-def test_alignment_has_no_point_where_a_component_is_not_scored(made_up):
+    for panel in draw(made_up, CONTROLLED, "similarity_steps").axes:
+        assert lines_in(panel) == ({"random_only"} if "random" in panel.get_title(loc="left") else arms)
     panels = draw(made_up, CONTROLLED, "alignment").axes
-    arms = {panel.get_title(loc="left"): {bar.get_label() for bar in panel.containers} for panel in panels}
-    assert arms == {name: {"full", "no_format", "random_only"} for name in THREE} | {"random": {"random_only"}}
+    aligned = {panel.get_title(loc="left"): {bar.get_label() for bar in panel.containers} for panel in panels}
+    assert aligned == dict.fromkeys(THREE, arms) | {"random": {"random_only"}}
 
 
 def test_a_weight_of_what_is_not_scored_is_no_zero(made_up):
@@ -530,12 +361,8 @@ def test_a_weight_of_what_is_not_scored_is_no_zero(made_up):
     panel = draw(made_up, CONTROLLED, "arms").axes[0]
     cells = {text.get_position(): text.get_text() for text in panel.texts}
     rows = [label.get_text() for label in panel.get_yticklabels()]
-    written = {arm: [cells[column, rows.index(arm)] for column in range(4)] for arm in study.arm_names}
-    assert written == {
-        "full": ["1", "0.5", "0.5", "–"],
-        "no_format": ["1", "0", "0.5", "–"],
-        "random_only": ["0", "0", "0", "1"],
-    }
+    written = {arm: " ".join(cells[column, rows.index(arm)] for column in range(4)) for arm in study.arm_names}
+    assert written == {"full": "1 0.5 0.5 –", "no_format": "1 0 0.5 –", "random_only": "0 0 0 1"}
 
 
 @pytest.mark.parametrize("figure", ["arms", "effects", "learning_curves"])

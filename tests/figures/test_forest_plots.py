@@ -6,16 +6,13 @@ import pandas as pd
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgba
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.figures.__main__ import draw
-from reward_ablation.figures.estimates import limits
 from reward_ablation.figures.evaluation import arms, differences, effects, evaluation, primary
-from reward_ablation.figures.style import ONE_COLUMN, STYLE, arm_looks, legend_below
+from reward_ablation.figures.style import STYLE, arm_looks
 from reward_ablation.study.looks import Look, Sequential
 
 NUMBERS = {"estimate": 0.2, "low": 0.1, "high": 0.4, "seeds": 2, "questions": 40, "p": 0.01, "p_holm": 0.03}
@@ -26,31 +23,31 @@ KINDS = [(mode, metric) for mode in ("greedy", "sampled") for metric in METRICS]
 NONE = pd.DataFrame()
 
 
-def difference_table(study, **changed) -> pd.DataFrame:
-    rows = [
-        {"arm": arm, "baseline": study.baseline, "dataset": "gsm8k_test", "mode": mode, "metric": metric}
-        | NUMBERS
-        | {"flagged_arms": None, "provenance": "same", "family": "primary"}
-        for arm in study.arm_names[1:]
-        for mode, metric in KINDS
-    ]
-    return pd.DataFrame(rows).assign(**changed)
+def rows_of(column: str, names: list[str], **labels) -> pd.DataFrame:
+    """A row of the same numbers for each name in each mode and metric."""
+    places = [{column: name, "mode": mode, "metric": metric} for name in names for mode, metric in KINDS]
+    return pd.DataFrame(places).assign(dataset="gsm8k_test", flagged_arms=None, **NUMBERS, **labels)
+
+
+def difference_table(study) -> pd.DataFrame:
+    labels = {"baseline": study.baseline, "provenance": "same", "family": "primary"}
+    return rows_of("arm", study.arm_names[1:], **labels)
 
 
 def effect_table(method: str, components: list[str]) -> pd.DataFrame:
-    rows = [
-        {"dataset": "gsm8k_test", "mode": mode, "metric": metric, "method": method, "component": component}
-        | NUMBERS
-        | {"flagged_arms": None}
-        for component in components
-        for mode, metric in KINDS
-    ]
-    return pd.DataFrame(rows)
+    return rows_of("component", components, method=method)
 
 
-def test_a_difference_is_drawn_with_its_interval(made_up):
+def texts_of(figure) -> list[str]:
+    return [" ".join(text.get_text().split()) for text in figure.findobj(Text)]
+
+
+def test_differences_have_intervals_and_the_arms_looks_filled_where_significant(made_up):
     study = made_up("four arms").study
-    panel = differences(difference_table(study), NONE, study).axes[0]
+    table = difference_table(study)
+    table.loc[table["arm"] == study.arm_names[2], "p_holm"] = 0.05  # not below 1 - confidence
+    table.loc[table["arm"] == study.arm_names[3], "p_holm"] = np.nan
+    panel = differences(table, NONE, study).axes[0]
     heading = f"against {study.baseline}, the baseline"
     labels = [label.get_text().replace("\n", " ") for label in panel.get_yticklabels()]
     assert labels == [heading, *study.arm_names[1:]]
@@ -58,14 +55,6 @@ def test_a_difference_is_drawn_with_its_interval(made_up):
     assert (points.get_xdata()[0], points.get_ydata()[0]) == (0.2, 1)
     np.testing.assert_allclose(bars.get_segments()[0][:, 0], [0.1, 0.4])
     assert any(list(line.get_xdata()) == [0, 0] for line in panel.get_lines())
-
-
-def test_arms_keep_their_looks_and_are_filled_where_significant(made_up):
-    study = made_up("four arms").study
-    table = difference_table(study)
-    table.loc[table["arm"] == study.arm_names[2], "p_holm"] = 0.05  # not below 1 - confidence
-    table.loc[table["arm"] == study.arm_names[3], "p_holm"] = np.nan
-    panel = differences(table, NONE, study).axes[0]
     points = [container[0] for container in panel.containers if not hasattr(container, "patches")]
     for arm, point, filled in zip(study.arm_names[1:], points, [True, False, False], strict=True):
         look = arm_looks(study)[arm]
@@ -73,25 +62,17 @@ def test_arms_keep_their_looks_and_are_filled_where_significant(made_up):
         assert to_rgba(point.get_markerfacecolor()) == to_rgba(look.colour if filled else "white")
 
 
-def test_arms_stand_under_what_they_are_compared_with(made_up):
+def test_arms_stand_under_what_they_are_compared_with_and_what_was_not_declared_is_named(made_up):
     study = made_up("four arms").study
     first, second, *_ = study.arm_names[1:]
-    study = study.model_copy(update={"control": second})
-    others = difference_table(study).query("arm == @first").assign(baseline=second)
-    panel = differences(pd.concat([difference_table(study), others]), NONE, study).axes[0]
-    labels = [label.get_text().replace("\n", " ") for label in panel.get_yticklabels()]
-    assert labels[len(study.arm_names) :] == [f"against {second}, the control", first]
-
-
-def test_rows_of_the_primary_panel_that_were_not_declared_are_named(made_up):
-    study = made_up("four arms").study
-    first, second, *_ = study.arm_names[1:]
-    table = difference_table(study)
+    study, table = study.model_copy(update={"control": second}), difference_table(study)
     others = table.query("arm == @first").assign(baseline=second, family="exploratory")
-    note = differences(pd.concat([table, others]), NONE, study).legends[0].get_title().get_text().replace("\n", " ")
-    assert f"Not declared, and so exploratory, in the primary panel: {first} − {second}." in note
-    note = differences(table, NONE, study).legends[0].get_title().get_text()
-    assert "Not declared" not in note
+    figure = differences(pd.concat([table, others]), NONE, study)
+    labels = [label.get_text().replace("\n", " ") for label in figure.axes[0].get_yticklabels()]
+    assert labels[len(study.arm_names) :] == [f"against {second}, the control", first]
+    named = f"Not declared, and so exploratory, in the primary panel: {first} − {second}."
+    assert named in " ".join(texts_of(figure))
+    assert "Not declared" not in " ".join(texts_of(differences(table, NONE, study)))
 
 
 def test_the_primary_panel_and_flagged_arms_are_marked(made_up):
@@ -104,119 +85,75 @@ def test_the_primary_panel_and_flagged_arms_are_marked(made_up):
     assert marked == [("greedy", "accuracy_strict")]
     assert [text.get_text() for text in panels["greedy", "tokens"].texts] == ["†"]
     assert not panels["sampled", "tokens"].texts
-    assert any("†: the seeds of an arm differ more" in text.get_text() for text in figure.findobj(Text))
+    assert "†: the seeds of an arm differ more" in " ".join(texts_of(figure))
     rows = made_up("four arms").tables["evaluation_by_arm"]
     undrawn = rows.assign(flagged_arms=np.where(rows["metric"] == "accuracy_lenient", study.arm_names[1], None))
     for figure in (arms(undrawn, study), evaluation(undrawn, study)):  # of strict accuracy, format and tokens
-        assert not any("†" in text.get_text() for text in figure.findobj(Text))
+        assert "†" not in " ".join(texts_of(figure))
 
 
-def test_the_title_of_the_primary_figure_counts_contrasts_that_are_not_drawn(made_up, monkeypatch):
-    given = made_up("four arms")
-    table = given.tables["paired_differences"]
-    table = table.assign(family=np.where(table["family"] == "primary", "primary", "other"), p_holm=0.2)
-    last = table.index[table["family"] == "primary"][-1]
-    table.loc[last, "p_holm"] = 0.001
-    monkeypatch.setattr("reward_ablation.figures.evaluation.MOST_CONTRASTS", 1)
-    found = primary(table, given.tables["evaluation_by_arm"], given.study).get_suptitle()
-    assert found.startswith(f"1 of 3 significant; clearest: {table['arm'][last]} − {table['baseline'][last]}: ")
-
-
-def test_limits_have_zero_and_pass_over_what_is_not_known():
-    table = pd.DataFrame({"estimate": [0.2, np.nan], "low": [np.nan, np.nan], "high": [0.5, np.nan]})
-    assert limits(table) == pytest.approx((-0.03, 0.53))
-    assert limits(table * 0) == pytest.approx((-0.1, 0.1))
-
-
-def test_what_has_no_estimate_says_so(made_up):
+def test_what_has_no_estimate_and_a_study_of_one_arm_say_so(made_up):
     study = made_up("four arms").study
     table = difference_table(study)
     table.loc[table["arm"] == study.arm_names[1], ["estimate", "low", "high"]] = np.nan
     assert [text.get_text() for text in differences(table, NONE, study).axes[0].texts] == ["no estimate"]
-
-
-def test_one_arm_has_no_difference(made_up):
-    given = made_up("one of everything")
-    words = [
-        text.get_text() for text in differences(given.tables["paired_differences"], NONE, given.study).findobj(Text)
-    ]
+    one = made_up("one of everything")
+    words = texts_of(differences(one.tables["paired_differences"], NONE, one.study))
     assert "nothing to compare: the study has one arm" in words
 
 
 def test_effects_stand_under_their_definition(made_up):
     study = made_up("four arms").study
     table = effect_table("main_effect", study.components)
-    labels = ["mean difference beside the others", "correctness", "format", "length"]
     panel = effects(table, study).axes[0]
     written = [label.get_text().replace("\n", " ") for label in panel.get_yticklabels()]
-    assert written == labels
-    assert [label.get_fontweight() for label in panel.get_yticklabels()] == ["bold", *["normal"] * 3]
+    assert written == ["mean difference beside the others", "correctness", "format", "length"]
     places = [container[0].get_ydata()[0] for container in panel.containers if not hasattr(container, "patches")]
     assert places == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
-    ("left", "seeds", "words"),
+    ("all_runs", "seeds", "points", "bars"),
     [
-        (
-            (),
-            2,
-            "Points: mean over 2 seeds and all questions. Bars: 95 % intervals over seeds and questions, uncorrected.",
-        ),
-        (
-            (("format_only", 1),),
-            1,
-            "Points: the one seed that all arms of the effects have. Bars: 95 % intervals over questions only;",
-        ),
-        (
-            (("format_only", 1),),
-            2,
-            "Points: mean over the 2 seeds that all arms of the effects have and all questions. Bars: 95 % intervals "
-            "over seeds and questions, uncorrected.",
-        ),
+        (True, 2, "mean over 2 seeds and all questions", "seeds and questions, uncorrected."),
+        (False, 1, "the one seed that all arms of the effects have", "questions only;"),
+        (False, 2, "mean over the 2 seeds that all arms of the effects have and all questions", "seeds and questions"),
     ],
 )
-def test_effects_name_the_seeds_that_they_are_over(made_up, left, seeds, words):
+def test_effects_name_the_seeds_that_they_are_over(made_up, all_runs, seeds, points, bars):
     study = made_up("four arms").study
-    fewer = StudyFile.model_validate(
-        study.model_dump() | {"runs": [run.model_dump() for run in study.runs if (run.arm, run.seed) not in left]}
-    )
+    runs = [run for run in study.runs if all_runs or (run.arm, run.seed) != ("format_only", 1)]
     table = effect_table("main_effect", study.components).assign(seeds=seeds)
-    written = [" ".join(text.get_text().split()) for text in effects(table, fewer).findobj(Text)]
-    assert any(words in text for text in written)
+    written = " ".join(texts_of(effects(table, study.model_copy(update={"runs": runs}))))
+    assert f"Points: {points}. Bars: 95 % intervals over {bars}" in written
 
 
-def test_no_effect_is_said_in_words(made_up):
+def test_why_there_is_no_effect_is_said_in_words(made_up):
     study = made_up("four arms").study
-    table = effect_table("main_effect", study.components).iloc[:0]
-    words = [text.get_text() for text in effects(table, study).findobj(Text)]
+    words = texts_of(effects(effect_table("main_effect", study.components).iloc[:0], study))
     assert any(text.startswith("no effects: the arms do not allow those of the study's design") for text in words)
-
-
-def test_no_effect_for_want_of_a_common_seed_is_said():
     arms = {"full": {"a": 1.0, "b": 1.0}, "no_a": {"a": 0.0, "b": 1.0}, "no_b": {"a": 1.0, "b": 0.0}}
     content = MadeUpStudy(arms, seeds=(0, 1), layers=0).plan()
     content["runs"] = [run for run in content["runs"] if run["seed"] == (run["arm"] == "full")]
     none = effect_table("leave_one_out", ["a", "b"]).iloc[:0]
-    words = [text.get_text() for text in effects(none, StudyFile.model_validate(content)).findobj(Text)]
-    assert "no effects: the arms have no seed in common" in words
+    assert "no effects: the arms have no seed in common" in texts_of(effects(none, StudyFile.model_validate(content)))
 
 
 def test_the_primary_figure_of_a_sequential_study_has_repeated_intervals(made_up):
     given = made_up("four arms")
-    arguments = given.tables["paired_differences"], given.tables["evaluation_by_arm"]
     plan = {"looks": [2, 3], "stop": "pocock", "margin": None, "level": 0.05, "question": "q", "evaluation": "e"}
-    since = {"arms": {}, "declared": "2026-01-31T11:00:00Z", "runs_then": 0}
+    plan |= {"arms": {}, "declared": "2026-01-31T11:00:00Z", "runs_then": 0}
     look = Look(seeds=2, date="2026-01-31T12:00:00Z", contrasts=[], error_left=0.03)
-    before, looks = (Sequential(**plan, **since, taken=taken) for taken in ([], [look]))
 
-    def note(study):
-        return " ".join(" ".join(text.get_text() for text in primary(*arguments, study).findobj(Text)).split())
+    def note(taken: list[Look]) -> str:
+        study = given.study.model_copy(update={"sequential": Sequential(**plan, taken=taken)})
+        tables = given.tables["paired_differences"], given.tables["evaluation_by_arm"]
+        return " ".join(texts_of(primary(*tables, study)))
 
-    for study in (given.study, given.study.model_copy(update={"sequential": before})):
-        assert "over seeds and questions, uncorrected." in note(study)
-        assert "Repeated confidence" not in note(study)
-    words = note(given.study.model_copy(update={"sequential": looks}))
+    words = note([])
+    assert "over seeds and questions, uncorrected." in words
+    assert "Repeated confidence" not in words
+    words = note([look])
     assert "Repeated confidence intervals at each contrast's last look, with its seeds. Points:" in words
     assert "over seeds and questions. Holm" in words
     assert "uncorrected" not in words
@@ -232,14 +169,3 @@ def test_names_of_levels_are_drawn_as_they_are_and_stay_distinct(made_up):
         FigureCanvasAgg(figure).draw()  # not read as mathematics, which this is not
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()][1:]
     assert labels == ["subject cost $x_{1$ of $2: 10", r"subject \u4ee3\u6570: 10", r"subject \u51e0\u4f55: 10"]
-
-
-def test_long_names_of_a_legend_are_in_lines_that_fit():
-    long = "without_the_reward_for_the_length_of_the_reasoning_before_the_answer_"
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(ONE_COLUMN, 2))
-        legend_below(figure, [Line2D([], [], label=long + end) for end in ("small", "large")], "Note.")
-        FigureCanvasAgg(figure).draw()
-    texts = figure.legends[0].get_texts()
-    assert ["".join(text.get_text().split("\n")) for text in texts] == [f"{long}small", f"{long}large"]
-    assert all(text.get_window_extent().x1 < figure.bbox.x1 for text in texts)

@@ -1,20 +1,16 @@
 """Figures of a study with more arms than a figure can show: the best and worst arms, and the others' distribution."""
 
-import math
-
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from reward_ablation.figures.evaluation import arms, evaluation
+from reward_ablation.figures.evaluation import arms
 from reward_ablation.figures.few_arms import (
     FROM_EACH_END,
-    MOST_ARMS,
     count_of_others,
     draw_others_at,
     draw_others_in_row,
-    reduced_to_ends,
     reduced_to_shown_arms,
 )
 
@@ -41,24 +37,27 @@ def test_few_arms_are_drawn_and_the_note_counts_the_others(made_up, figure):
     study = made_up(NAME).study
     named = {arm for arm in study.arm_names if any(arm in words.replace("\n", "") for words in texts_of(drawn))}
     assert 2 * FROM_EACH_END <= len(named) <= 2 * FROM_EACH_END + 2
-    assert f"the other {len(study.arms) - len(named)} arms" in " ".join(" ".join(texts_of(drawn)).split())
+    assert f"the other {len(study.arms) - len(named)} arms" in notes_of(drawn)
 
 
-@pytest.mark.parametrize("draw_others", [draw_others_at, draw_others_in_row])
-def test_grey_is_from_the_lowest_to_the_highest_other_arm(draw_others):
-    axes = Figure().subplots()
-    values = np.array([2.0, 5, math.nan, 3, 4, 12])
-    if draw_others is draw_others_at:
-        draw_others(axes, [values], 0.5)
-    else:
-        draw_others(axes, pd.Series(values), 0)
-    boxes = [bar.get_bbox() for bar in axes.patches]
-    ends = [box.intervaly if draw_others is draw_others_at else box.intervalx for box in boxes]
-    assert [sorted(each) for each in ends] == [[2, 12], pytest.approx([2.4, 9.2])]
+def test_grey_is_from_the_lowest_to_the_highest_other_arm():
+    row, column = Figure().subplots(2)
+    values = np.array([2.0, 5, np.nan, 3, 4, 12])
+    draw_others_in_row(row, pd.Series(values), 0)
+    draw_others_at(column, [values], 0.5)
+    for ends in (
+        [bar.get_bbox().intervalx for bar in row.patches],
+        [bar.get_bbox().intervaly for bar in column.patches],
+    ):
+        assert [sorted(each) for each in ends] == [[2, 12], pytest.approx([2.4, 9.2])]
 
 
 def texts_of(figure: Figure) -> list[str]:
     return [text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text"))]
+
+
+def notes_of(figure: Figure) -> str:
+    return " ".join(" ".join(texts_of(figure)).split())
 
 
 def test_the_best_and_the_worst_arms_are_shown_with_the_baseline_and_the_control(made_up):
@@ -73,33 +72,23 @@ def test_the_best_and_the_worst_arms_are_shown_with_the_baseline_and_the_control
     assert count_of_others(few) == len(given.study.arms) - len(expected)
 
 
-def test_a_study_with_few_arms_stays_as_it_is(made_up):
-    study = made_up("twelve arms").study
-    assert reduced_to_shown_arms(study, pd.DataFrame()) is study
-    assert reduced_to_ends(study, pd.Series(dtype=float)) is study
-    assert count_of_others(study) == 0
-    assert len(made_up(NAME).study.arms) > MOST_ARMS
-
-
 def test_the_band_of_the_others_holds_each_of_their_means(made_up):
     given = made_up(NAME)
     few = reduced_to_shown_arms(given.study, given.tables["evaluation_by_arm"])
     rows = given.tables["rewards_by_step"].query("quantity == 'correctness'")
     hidden = rows[~rows["arm"].isin(few.arm_names)].groupby(["arm", "step"])["mean"].mean()
-    panel = draw(made_up, NAME, "rewards").axes[0]
+    figure = draw(made_up, NAME, "rewards")
+    assert f" of {len(given.study.runs)} runs" in notes_of(figure)  # of all arms
+    panel = figure.axes[0]
     band = panel.collections[0].get_paths()[0].vertices
     for step, means in hidden.groupby("step"):
         drawn = band[band[:, 0] == step, 1]
         np.testing.assert_allclose([drawn.min(), drawn.max()], [means.min(), means.max()])
 
 
-def test_the_figure_of_weights_has_its_own_order_and_marks_hidden_arms(made_up):
+def test_the_figure_of_weights_marks_hidden_arms(made_up):
     given = made_up(NAME)
     table = given.tables["evaluation_by_arm"]
-    assert "in this order" in notes_of(evaluation(table, given.study))
-    figure = arms(table, given.study)
-    assert "in this order" not in notes_of(figure)
-    assert "not shown" not in figure.get_suptitle()
     primary = given.study.primary.model_copy(update={"metric": "format"})  # chooses the arms
     study = given.study.model_copy(update={"primary": primary})
     shown = reduced_to_shown_arms(study, table).arm_names
@@ -107,12 +96,3 @@ def test_the_figure_of_weights_has_its_own_order_and_marks_hidden_arms(made_up):
     best = (table["mode"] == "greedy") & (table["metric"] == "accuracy_strict") & (table["arm"] == hidden)
     table = table.assign(**{name: table[name].mask(best, 1.0) for name in ("estimate", "low", "high")})
     assert f"{hidden} (not shown) (1.000 [1.000, 1.000]) highest" in " ".join(arms(table, study).get_suptitle().split())
-
-
-def notes_of(figure: Figure) -> str:
-    return " ".join(" ".join(texts_of(figure)).split())
-
-
-def test_the_title_of_the_rewards_counts_the_runs_of_all_arms(made_up):
-    given = made_up(NAME)
-    assert f" of {len(given.study.runs)} runs" in notes_of(draw(made_up, NAME, "rewards"))

@@ -1,16 +1,12 @@
 """Contents of the figures of the training signal and of gradients."""
 
-from types import SimpleNamespace
-
 import pandas as pd
 import pytest
 
 from analysis.made_up import MadeUpStudy
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.figures.gradients import alignment, exactness_note
+from reward_ablation.figures.gradients import alignment
 from reward_ablation.figures.training import rewards, signals
-from reward_ablation.spec.run import ArmSpec
-from specs import arm_spec
 
 THREE = ["correctness", "format", "length"]
 
@@ -54,15 +50,8 @@ def test_signals_have_a_panel_each():
     assert titles[-1].startswith("length: covariance")
     # quantity number 3, steps 1 to 4, mean of seeds 0 and 1
     assert list(line(figure.axes[2], "format_only").get_ydata()) == [4.5, 5.5, 6.5, 7.5]
-
-
-def test_lengths_by_correctness_are_shown_where_they_are_known():
-    one = study()
-    quantities = [
-        ("no_signal", None),
-        *((quantity, name) for quantity in ("advantage_share", "covariance") for name in THREE),
-    ]
-    assert len(signals(signal_rows(one, quantities), NONE, one).axes) == 7
+    without_lengths = [quantity for quantity in quantities if not quantity[0].startswith("tokens")]
+    assert len(signals(signal_rows(one, without_lengths), NONE, one).axes) == len(figure.axes) - 2
 
 
 def test_notes_name_the_arms_that_are_not_trained_on_the_total():
@@ -75,13 +64,24 @@ def test_notes_name_the_arms_that_are_not_trained_on_the_total():
     assert note in words(rewards(rows.rename(columns={"value": "mean"}), NONE, one))
 
 
+def alignment_rows(one: StudyFile, lows: dict[str, float]) -> pd.DataFrame:
+    rows = [
+        (arm.name, name, arm.weights[name], 0.1, lows.get(arm.name, 0.02), 0.3, 2, 40, "seeds")
+        for arm in one.arms
+        for name in THREE
+    ]
+    columns = ["arm", "component", "weight", "estimate", "low", "high", "seeds", "steps", "interval"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def tracked(figure) -> list[list[float]]:
+    """Rows by panel that are said to be tracked only."""
+    return [[text.xy[1] for text in panel.texts if text.get_text() == "tracked"] for panel in figure.axes]
+
+
 def test_alignment_shows_effects_with_their_intervals_and_what_is_trained():
     one = study()
-    weights = {arm.name: arm.weights for arm in one.arms}
-    lows = {arm: -0.02 if arm == "format_only" else 0.02 for arm in weights}
-    rows = [(arm, name, weights[arm][name], 0.1, lows[arm], 0.3, 2, 40, "seeds") for arm in weights for name in THREE]
-    columns = ["arm", "component", "weight", "estimate", "low", "high", "seeds", "steps", "interval"]
-    table = pd.DataFrame(rows, columns=columns)
+    table = alignment_rows(one, {"format_only": -0.02})
     figure = alignment(table, NONE, one)
     panel = figure.axes[2]
     assert panel.get_title(loc="left") == "length"
@@ -89,34 +89,17 @@ def test_alignment_shows_effects_with_their_intervals_and_what_is_trained():
     assert list(bars["length_only"].lines[0].get_xdata()) == [0.1]
     assert bars["length_only"].lines[2][0].get_segments()[0][:, 0] == pytest.approx([0.02, 0.3])
     filled = {arm: bar.lines[0].get_markerfacecolor() != "white" for arm, bar in bars.items()}
-    assert filled == {arm: low > 0 for arm, low in lows.items()}
-    tracked = [text.xy[1] for text in panel.texts if text.get_text() == "tracked"]
-    assert tracked == [row for row, of_arm in enumerate(weights.values()) if not of_arm["length"]]
+    assert filled == {arm.name: arm.name != "format_only" for arm in one.arms}
+    assert tracked(figure)[2] == [row for row, arm in enumerate(one.arms) if not arm.weights["length"]]
     assert "Student's t over seeds" in words(figure)
     assert "do not say what single completions contribute" in words(alignment(table.iloc[:0], NONE, one))
 
 
 def test_a_component_that_a_method_names_is_not_tracked():
     """Of weight 0, and the method decides from it."""
-    arms = {
-        "static": dict(zip(THREE, (1.0, 0.5, 0.0), strict=True)),
-        "lag": dict(zip(THREE, (1.0, 0.0, 0.0), strict=True)),
-    }
+    weights = {"static": (1.0, 0.5, 0.0), "lag": (1.0, 0.0, 0.0)}
+    arms = {arm: dict(zip(THREE, of_arm, strict=True)) for arm, of_arm in weights.items()}
     method = {"method": "lagrangian", "parameters": {"at_least": {"format": 0.9}}, "components": ["format"]}
     method["bounds"] = {name: [0, 1] for name in THREE}
     one = StudyFile.model_validate(MadeUpStudy(arms=arms, methods={"lag": method}, steps=4, rollouts=2).plan())
-    rows = [(arm, name, arms[arm][name], 0.1, 0.02, 0.3, 2, 40, "seeds") for arm in arms for name in THREE]
-    columns = ["arm", "component", "weight", "estimate", "low", "high", "seeds", "steps", "interval"]
-    figure = alignment(pd.DataFrame(rows, columns=columns), NONE, one)
-    tracked = [[text.xy[1] for text in panel.texts if text.get_text() == "tracked"] for panel in figure.axes]
-    assert tracked == [[], [], [0, 1]]
-
-
-@pytest.mark.parametrize(
-    ("gpus", "training", "words"),
-    [(0, {}, "float32"), (1, {}, "bfloat16"), (1, {"bf16": False}, "float32"), (0, {"bf16": True}, "bfloat16")],
-)
-def test_precision_is_said(gpus, training, words):
-    spec = ArmSpec.read(arm_spec(gpus=gpus, training=training))
-    study = SimpleNamespace(runs=[SimpleNamespace(spec=spec)])
-    assert exactness_note(study, pd.Series([0.0])) == f"Gradients computed in {words}."
+    assert tracked(alignment(alignment_rows(one, {}), NONE, one)) == [[], [], [0, 1]]

@@ -53,13 +53,11 @@ def test_hours_are_summed_over_data_sets_and_models(written):
     hours = {"evaluation_wall_hours": 2.0, "evaluation_gpu_hours": 2.0, "evaluation_cpu_hours": 8.0}
     assert evaluation_hours(*written) == hours
     assert scoring_hours(*written) == {"scoring_wall_hours": 2.0, "scoring_gpu_hours": 2.0}
-    assert scoring_hours(written[0].model_copy(update={"scores": {}}), *written[1:]) == {
-        "scoring_wall_hours": 0.0,
-        "scoring_gpu_hours": 0.0,
-    }
+    without = written[0].model_copy(update={"scores": {}}), *written[1:]
+    assert scoring_hours(*without) == {"scoring_wall_hours": 0.0, "scoring_gpu_hours": 0.0}
 
 
-@pytest.mark.parametrize("content", [None, "{", '{"wall_seconds": 1}'])
+@pytest.mark.parametrize("content", [None, '{"wall_seconds": 1}'])
 def test_hours_of_a_lost_record_are_not_known(written, content):
     study, run, root = written
     damage((root / study.kept_answers_file("one", run.name)).with_suffix(".json"), content)
@@ -71,12 +69,8 @@ def test_hours_of_a_lost_record_are_not_known(written, content):
 @pytest.mark.parametrize("content", [None, '{"requests": {"m": {"requests": "x"}}}'])
 def test_requests_are_summed_and_a_lost_record_counts_nothing(written, content):
     study, run, root = written
-    assert requests_of_metrics(study, run, root) == {
-        "metric_requests": 48,
-        "metric_unanswered": 24,
-        "metric_prompt_tokens": 400,
-        "metric_completion_tokens": 80,
-    }
+    sums = {"requests": 48, "unanswered": 24, "prompt_tokens": 400, "completion_tokens": 80}
+    assert requests_of_metrics(study, run, root) == {f"metric_{name}": number for name, number in sums.items()}
     assert set(requests_of_metrics(study, study.runs[1], root).values()) == {0}
     damage((root / study.scores_file("one", run.name)).with_suffix(".json"), content)
     assert requests_of_metrics(study, run, root)["metric_requests"] == 36

@@ -3,7 +3,6 @@
 import html
 import re
 
-import pandas as pd
 import pytest
 from matplotlib.text import Text
 
@@ -99,11 +98,7 @@ def test_latex_takes_any_text_as_text(made):
     assert not set("#^_~") & set(bare.replace("tab:main", ""))
 
 
-@pytest.mark.parametrize(
-    ("missing", "unpaired"),
-    [((), False), ((("format_only", 0),), True), (LOST_BY_EACH, True)],
-    ids=["none", "one", "another seed of each arm"],
-)
+@pytest.mark.parametrize(("missing", "unpaired"), [((), False), (LOST_BY_EACH, True)], ids=["none", "one of each arm"])
 def test_captions_and_the_summary_say_where_arms_have_other_seeds(made, missing, unpaired):
     study, tables = made
     runs = [run.model_dump() for run in study.runs if (run.arm, run.seed) not in missing]
@@ -117,31 +112,28 @@ def test_captions_and_the_summary_say_where_arms_have_other_seeds(made, missing,
     assert f" ({'of ' * unpaired}0, 1). Evaluated" in setting(study)
 
 
-@pytest.mark.parametrize("looks", [0, 1])
-def test_intervals_are_repeated_ones_from_the_first_look_on(made, looks):
+def test_the_caption_says_what_the_numbers_are(made):
+    """Whether intervals are repeated ones, and over what; which correction there is."""
     study, tables = made
+
+    def caption(**changed) -> str:
+        return main_table(study.model_copy(update=changed), *(tables[name] for name in TABLES)).caption
+
     plan = {"looks": [2, 3], "stop": "pocock", "margin": None, "level": 0.05, "question": "q", "evaluation": "e"}
-    taken = [{"seeds": 2, "date": "2026-01-31T12:00:00Z", "contrasts": [], "error_left": 0.03}][:looks]
-    record = plan | {"arms": {}, "declared": "2026-01-31T11:00:00Z", "runs_then": 0, "taken": taken}
-    study = study.model_copy(update={"sequential": Sequential.model_validate(record)})
-    caption = main_table(study, *(tables[name] for name in TABLES)).caption
-    assert ("repeated confidence intervals" in caption) == bool(looks)
-
-
-def test_arms_that_differ_in_more_than_weights_are_counted_beside_the_weightings(study):
-    first, *others = study.arms
-    alike = [arm.model_copy(update={"weights": first.weights}) for arm in others]
-    assert "under 4 weightings (arms, design" in setting(study)
-    assert "under 1 weighting (4 arms, design" in setting(study.model_copy(update={"arms": [first, *alike]}))
-
-
-def test_intervals_over_questions_only_are_those_of_one_seed_that_both_arms_have(made):
-    study, tables = made
-    runs = [run.model_dump() for run in study.runs if (run.arm, run.seed) != ("format_only", 1)]
-    study = study.model_validate({**study.model_dump(by_alias=True), "runs": runs})
-    assert "differences to arms with this seed, are over questions only" in about_seeds(study)
-    caption = main_table(study, *(tables[name] for name in TABLES)).caption
-    assert "differences to arms with this seed, are over questions only" in caption
+    record = plan | {"arms": {}, "declared": "2026-01-31T11:00:00Z", "runs_then": 0}
+    look = {"seeds": 2, "date": "2026-01-31T12:00:00Z", "contrasts": [], "error_left": 0.03}
+    for taken in ([], [look]):
+        with_looks = caption(sequential=Sequential.model_validate(record | {"taken": taken}))
+        assert ("repeated confidence intervals" in with_looks) == bool(taken)
+    runs = [run for run in study.runs if (run.arm, run.seed) != ("format_only", 1)]
+    some_of_one_seed = "differences to arms with this seed, are over questions only"
+    assert some_of_one_seed in caption(runs=runs)
+    assert some_of_one_seed in about_seeds(study.model_copy(update={"runs": runs}))
+    declared = "Holm p: corrected over the declared comparisons."
+    assert declared in caption()
+    tables["paired_differences"]["family"] = "exploratory"  # the declared ones are with other arms
+    assert declared not in caption()
+    assert "‡: exploratory, not a declared comparison; corrected over" in caption()
 
 
 def test_the_first_page_has_the_result_and_escapes_what_it_shows(made, cost):
@@ -171,6 +163,14 @@ def test_what_is_missing_is_named(made, cost):
     assert "Preview of 7 of 8 runs. Do not stop by it." in words
     assert "length_only, seed 1: running" in words
     assert "Arms with one seed, so that nothing is known of other seeds: length_only." in words
+    part = study.model_copy(update={"left_out": ["high, seed 0, diverged at step 2."]})
+    assert "high, seed 0, diverged at step 2." in html.unescape(overview(part, tables, cost, b""))
+    assert "can be shown. Runs are missing" in main_table(part, *(tables[name] for name in TABLES)).caption
+    none = tables | {"paired_differences": tables["paired_differences"].assign(family="all arms")}
+    assert "No declared comparison can be shown, as runs are missing. Mean" in overview(part, none, cost, b"")
+    one_arm = tables | {"paired_differences": tables["paired_differences"].iloc[:0]}
+    words = html.unescape(overview(study, one_arm, cost, b""))
+    assert "The study compares no two arms. Mean strict accuracy on gsm8k_test (greedy): base: " in words
     tables["evaluation_by_arm"] = tables["evaluation_by_arm"].assign(flagged_arms=None)
     assert "Nothing: all planned runs are finished" in overview(study, tables, cost, b"")
     imported = study.model_copy(update={"imported": ["a file lacks steps"]})
@@ -194,41 +194,3 @@ def test_a_primary_data_set_that_is_not_shown_is_named(made, cost):
         by_level(tables["paired_differences"].iloc[:0], study),
     ):
         assert words in " ".join(text.get_text() for text in figure.findobj(Text))
-
-
-def test_runs_that_diverged_are_named(made, cost):
-    study, tables = made
-    part = study.model_copy(update={"left_out": ["high, seed 0, diverged at step 2."]})
-    assert "high, seed 0, diverged at step 2." in html.unescape(overview(part, tables, cost, b""))
-    caption = main_table(part, tables["evaluation_by_arm"], tables["paired_differences"]).caption
-    assert "Holm p: corrected over the declared comparisons that can be shown. Runs are missing" in caption
-    none = tables | {"paired_differences": tables["paired_differences"].assign(family="all arms")}
-    assert "No declared comparison can be shown, as runs are missing. Mean" in overview(part, none, cost, b"")
-
-
-def test_a_study_of_one_arm_names_its_metric(made, cost):
-    study, tables = made
-    tables["paired_differences"] = tables["paired_differences"].iloc[:0].astype({"family": object})
-    words = html.unescape(overview(study, tables, cost, b""))
-    assert "The study compares no two arms. Mean strict accuracy on gsm8k_test (greedy): base: " in words
-    main = main_table(study, tables["evaluation_by_arm"], pd.DataFrame(tables["paired_differences"]))
-    assert {row[-1] for row in main.rows} == {"–"}
-
-
-def test_the_caption_names_no_correction_that_the_table_has_not(made):
-    study, tables = made
-    declared = "Holm p: corrected over the declared comparisons."
-    assert declared in main_table(study, *(tables[name] for name in TABLES)).caption
-    tables["paired_differences"]["family"] = "exploratory"  # the declared ones are with other arms
-    caption = main_table(study, *(tables[name] for name in TABLES)).caption
-    assert declared not in caption
-    assert "‡: exploratory, not a declared comparison; corrected over" in caption
-
-
-@pytest.mark.parametrize(
-    ("more", "words"), [([], "in other metrics and modes or"), (["other"], "in other metrics, modes and data sets or")]
-)
-def test_other_differences_are_of_what_the_study_has(made, cost, more, words):
-    study, tables = made
-    study = study.model_copy(update={"datasets": [*study.datasets[:1], *more]})
-    assert words in overview(study, tables, cost, b"")

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 from jinja2 import Environment
@@ -34,9 +32,7 @@ def test_the_policy_comes_before_all_scripts_and_names_their_nonce():
     assert len([tag for tag in tags if f'nonce="{nonce}"' in tag]) == len(tags) - 1 > 20
     assert 'results = "<script>"' in first  # what is filled in has no nonce
     assert nonce not in second
-
-
-def test_the_first_page_brings_no_policy_of_its_own():
+    # The first page brings no policy of its own.
     text = rendered(f'<html lang="en">\n<meta charset="utf-8">\n{POLICY}\n<main>"a"</main>')
     assert text.count("http-equiv") == 1
     assert r"<main>\"a\"</main>" in text
@@ -51,9 +47,3 @@ def test_snakemakes_reporter_loads_its_template_by_the_name_that_is_replaced(mon
     reporter.settings = settings
     reporter.__post_init__()
     assert isinstance(reporter.env.loader, PolicyLoader)
-
-
-def test_without_a_report_nothing_is_loaded():
-    code = "import sys; from reward_ablation.report import policy as at; at.guard_report(); "
-    code += "sys.exit(at.REPORTER in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -28,6 +28,12 @@ def test_each_number_is_in_the_row_that_it_names(study, tables, cost):
     assert [name for name, _ in found] == [
         name for name in ("evaluation_by_arm", "paired_differences", "component_effects") for _ in range(2)
     ]
+    *_, (_, lines) = [each for each in found if each[0] == "evaluation_by_arm"]
+    line = next(line for line in lines if (line["arm"], line["metric"]) == ("format_only", "strict accuracy"))
+    own = tables["evaluation_by_run"].query(
+        "arm == 'format_only' and mode == 'sampled' and metric == 'accuracy_strict'"
+    )
+    assert line["by seed"] == ", ".join(f"{value:.3f}" for value in own.sort_values("seed")["value"])
     checked, told_rows = 0, [(name, line["row"]) for name, lines in found for line in lines]
     assert len({*told_rows}) == len(told_rows) == 2 * (5 * 4 + 3 + 3)  # each row is told once
     for name, lines in found:
@@ -48,19 +54,12 @@ def test_each_number_is_in_the_row_that_it_names(study, tables, cost):
     assert checked == 3 * (5 * 2 * 4) + 4 * (3 * 2) + 4 * (2 * 3)
 
 
-def test_the_values_of_single_seeds_stand_beside_their_mean(study, tables, cost):
-    by_run = tables["evaluation_by_run"]
-    *_, (_, lines) = [found for found in tables_in(summary(study, tables, cost)) if found[0] == "evaluation_by_arm"]
-    line = next(line for line in lines if (line["arm"], line["metric"]) == ("format_only", "strict accuracy"))
-    own = by_run.query("arm == 'format_only' and mode == 'sampled' and metric == 'accuracy_strict'")
-    assert line["by seed"] == ", ".join(f"{value:.3f}" for value in own.sort_values("seed")["value"])
-    assert next(line for line in lines if line["arm"] == "base")["by seed"] == "–"
-
-
 def test_the_summary_begins_with_the_primary_question(study, tables, cost):
     table = tables["paired_differences"]
     asked = (table["mode"] == "greedy") & (table["metric"] == "accuracy_strict") & (table["arm"] != "length_only")
-    tables["paired_differences"] = table.assign(family=np.where(asked, "primary", "exploratory"), p_holm=0.01)
+    table = table.assign(family=np.where(asked, "primary", "exploratory"), p_holm=0.01)
+    table.loc[table.index[asked][0], ["pooled_low", "pooled_high"]] = (-0.25, 0.5)
+    tables["paired_differences"] = table
     words = summary(study.model_copy(update={"equivalence_margin": 0.02}), tables, cost)
     assert next(line for line in words.splitlines() if line.startswith("## ")) == "## Primary question"
     (name, lines), *_ = tables_in(words)
@@ -71,52 +70,35 @@ def test_the_summary_begins_with_the_primary_question(study, tables, cost):
         source = tables["paired_differences"].iloc[int(line["row"]) - 1]
         assert float(line["p of ±0.02 or more"]) == pytest.approx(source["p_equivalent"], abs=6e-4)
     assert "gsm8k_test, greedy, strict accuracy (table `paired_differences`): 2 of 2 with Holm p < 0.05" in words
+    assert "p of ±0.02 or more: of each row alone, uncorrected. " in words
     assert words.index("All that follows is exploratory") > words.index("## Primary question")
+    assert "would be format_only against correctness_only [−0.250, 0.500] (columns" in words  # if all differed alike
     told = [line["row"] for table, lines in tables_in(words) for line in lines if table == "paired_differences"]
     assert len(told) == len(set(told)) == 6
 
 
-def test_the_pooled_intervals_are_named_as_a_check(study, tables, cost):
-    table = tables["paired_differences"].assign(family="exploratory")
-    first = table.index[0]
-    table.loc[first, ["family", "pooled_low", "pooled_high"]] = ("primary", -0.25, 0.5)
-    words = summary(study, tables | {"paired_differences": table}, cost)
-    row = table.loc[first]
-    assert f"the intervals would be {row['arm']} against {row['baseline']} [−0.250, 0.500]" in words
-    assert "A check, and not the answer" not in summary(study, tables, cost)
-
-
-AN_EARLIER = Declared(
-    dataset="test", mode="greedy", metric="format", contrasts=[], declared="2026-01-31T11:00:00Z", digest="1"
-)
+EARLIER = {"metric": "format", "contrasts": [], "declared": "2026-01-31T11:00:00Z", "digest": "1"}
 
 
 @pytest.mark.parametrize(
-    ("changed", "words"),
+    ("hour", "changed", "words"),
     [
-        ({"declared": "2026-01-31T12:00:00Z"}, "Declared before the first run."),
         (
-            {"declared": "2026-01-31T12:00:00Z", "runs_then": 8},
+            12,
+            {"runs_then": 8},
             "Declared when 8 runs had begun: what these runs may have suggested, they cannot confirm.",
         ),
-        (
-            {"declared": "2026-01-31T12:00:00Z", "runs_then": 1, "earlier": [AN_EARLIER]},
-            "Changed when 1 run had begun: what",
-        ),
-        (
-            {"declared": "2026-01-31T10:00:00Z", "earlier": [AN_EARLIER]},
-            "Declared before the first run. In between, 1 other question was declared.",
-        ),
-        (
-            {"declared": "2026-01-31T12:00:00Z", "runs_then": None},
-            "Declared, but it is not known whether before the first run: records of runs do not name it.",
-        ),
-        ({"declared": None}, "Never declared."),
+        (12, {"runs_then": 1, "earlier": [EARLIER]}, "Changed when 1 run had begun: what"),
+        (10, {"earlier": [EARLIER]}, "Declared before the first run. In between, 1 other question was declared."),
+        (12, {"runs_then": None}, "Declared, but it is not known whether before the first run: records of runs do not"),
+        (None, {}, "Never declared."),
     ],
 )
-def test_when_the_question_was_declared_is_said(study, tables, cost, changed, words):
+def test_when_the_question_was_declared_is_said(study, tables, cost, hour, changed, words):
     tables["paired_differences"] = tables["paired_differences"].assign(family="primary")
-    primary = study.primary.model_copy(update=changed)
+    earlier = [Declared(dataset="test", mode="greedy", **each) for each in changed.get("earlier", [])]
+    declared = hour and f"2026-01-31T{hour}:00:00Z"
+    primary = study.primary.model_copy(update=changed | {"declared": declared, "earlier": earlier})
     since = {"added_arms": ["late"], "removed_arms": ["gone"]}
     text = summary(study.model_copy(update={"primary": primary, **since}), tables, cost)
     assert words in text
@@ -124,7 +106,7 @@ def test_when_the_question_was_declared_is_said(study, tables, cost, changed, wo
     assert "with the part that they had in it: gone." in text
 
 
-FAILED = {"estimate": np.nan, "low": np.nan, "high": np.nan, "p_holm": np.nan, "note": "the model does not fit"}
+UNKNOWN = dict.fromkeys(["estimate", "low", "high", "p_holm"], np.nan)
 
 
 @pytest.mark.parametrize(
@@ -133,67 +115,34 @@ FAILED = {"estimate": np.nan, "low": np.nan, "high": np.nan, "p_holm": np.nan, "
         (
             "evaluation_by_run",
             lambda rows: pd.concat([rows.assign(seed=seed, value=0.2 + seed / 10) for seed in range(5)]),
-            ["| 0.200 to 0.600 |"],
+            "| 0.200 to 0.600 |",
         ),
-        (
-            "evaluation_by_arm",
-            lambda rows: rows.assign(low=0.0, high=1.0),
-            ["[0.000, 1.000] (says nothing) |", "[0.0, 1.0] |"],  # tokens may be more
-        ),
-        ("paired_differences", lambda rows: rows.assign(low=-0.9, high=0.9), ["[−0.900, 0.900] |"]),  # of 2
-        ("paired_differences", lambda rows: rows.assign(low=-0.95, high=0.95), ["[−0.950, 0.950] (says nothing) |"]),
+        ("evaluation_by_arm", lambda rows: rows.assign(low=0.0, high=1.0), "[0.000, 1.000] (says nothing) |"),
+        ("evaluation_by_arm", lambda rows: rows.assign(low=0.0, high=1.0), "[0.0, 1.0] |"),  # tokens may be more
+        ("paired_differences", lambda rows: rows.assign(low=-0.9, high=0.9), "[−0.900, 0.900] |"),  # of 2
+        ("paired_differences", lambda rows: rows.assign(low=-0.95, high=0.95), "[−0.950, 0.950] (says nothing) |"),
         (
             "paired_differences",
             lambda rows: rows.assign(p_holm=np.where(rows["arm"] == "format_only", 0.049, 0.05)),
-            ["gsm8k_test, greedy (table `paired_differences`): 1 of 3 with Holm p < 0.05: format_only."],
+            "gsm8k_test, greedy (table `paired_differences`): 1 of 3 with Holm p < 0.05: format_only.",
         ),
-        (
-            "paired_differences",
-            lambda rows: rows.assign(low=np.nan, high=np.nan, p_holm=np.nan),
-            ["| [not known, not known] | no test |"],
-        ),
+        ("paired_differences", lambda rows: rows.assign(**UNKNOWN), "| [not known, not known] | no test |"),
         (
             "component_effects",
-            lambda rows: rows.assign(method="regression", **FAILED),
-            [
-                "greedy, regression on shares of weights, this component alone minus the others",
-                "(table `component_effects`): none, as the model does not fit.",
-            ],
+            lambda rows: rows.assign(**UNKNOWN, note="the model does not fit"),
+            "(table `component_effects`): none, as the model does not fit.",
         ),
-        ("paired_differences", lambda rows: rows.iloc[:0], ["None: the study has one arm."]),
-        ("component_effects", lambda rows: rows.iloc[:0], ["None: the arms of this study do not allow any."]),
-        ("reward_hacking", lambda rows: rows.iloc[:0], ["Nothing could be compared"]),
-        (
-            "reward_hacking",
-            lambda rows: rows,
-            [
-                "1 sign among 2 comparisons (table `reward_hacking`).",
-                "- format rose .45 -> .97 \\<b> (row 2)",
-                "the same for all 8 runs: code c0de",
-                "Cost (table `cost`, row 1): 8 runs took 1.25 hours; CPU hours: 1.50 by their own clocks",
-            ],
-        ),
+        ("paired_differences", lambda rows: rows.iloc[:0], "None: the study has one arm."),
+        ("component_effects", lambda rows: rows.iloc[:0], "None: the arms of this study do not allow any."),
+        ("reward_hacking", lambda rows: rows.iloc[:0], "Nothing could be compared"),
+        ("reward_hacking", lambda rows: rows, "1 sign among 2 comparisons (table `reward_hacking`)."),
+        ("reward_hacking", lambda rows: rows, "- format rose .45 -> .97 \\<b> (row 2)"),
+        ("provenance", lambda rows: rows, "the same for all 8 runs: code c0de"),
+        ("provenance", lambda rows: rows, "Cost (table `cost`, row 1): 8 runs took 1.25 hours; CPU hours: 1.50 by"),
     ],
 )
 def test_what_the_tables_say_is_in_words(study, tables, cost, table, change, words):
-    text = summary(study, tables | {table: change(tables[table])}, cost)
-    for part in words:
-        assert part in text
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"design": "one_at_a_time"}, "None: a component alone has an effect over a control arm (`control`), which"),
-        (
-            {"design": "factorial"},
-            "None: a factorial design of two components or more needs an arm for each set of them",
-        ),
-    ],
-)
-def test_a_design_whose_arms_allow_no_effects_says_why(study, tables, cost, changes, words):
-    tables["component_effects"] = tables["component_effects"].iloc[:0]
-    assert words in summary(study.model_copy(update=changes), tables, cost)
+    assert words in summary(study, tables | {table: change(tables[table])}, cost)
 
 
 def of_seeds(study, **kept: tuple[int, ...]):
@@ -205,11 +154,9 @@ def of_seeds(study, **kept: tuple[int, ...]):
 def test_arms_without_a_common_seed_are_why_there_are_no_effects(cost, tables):
     arms = {"full": {"a": 1.0, "b": 1.0}, "no_a": {"a": 0.0, "b": 1.0}, "no_b": {"a": 1.0, "b": 0.0}}
     tables["component_effects"] = tables["component_effects"].iloc[:0]
-    for design in ("leave_one_out", "factorial"):
-        study = StudyFile.model_validate(MadeUpStudy(arms, seeds=(0, 1), layers=0, design=design).plan())
-        apart = of_seeds(study, full=(0,), no_a=(1,))
-        assert "None: the arms have no seed in common." in summary(apart, tables, cost)
-        assert "no seed in common" not in summary(study, tables, cost)
+    study = StudyFile.model_validate(MadeUpStudy(arms, seeds=(0, 1), layers=0, design="factorial").plan())
+    assert "None: the arms have no seed in common." in summary(of_seeds(study, full=(0,), no_a=(1,)), tables, cost)
+    assert "None: a factorial design of two components or more needs" in summary(study, tables, cost)
 
 
 @pytest.mark.parametrize(
@@ -229,8 +176,10 @@ def test_effects_over_fewer_seeds_than_the_study_has_say_so(study, tables, cost,
     ("seeds", "words"),
     [
         ([0], "One seed: the intervals are over questions only"),
+        ([0], "Brackets: 95 % intervals over questions only: nothing is known of other seeds. They"),
         ([0, 1, 2, 3], "4 seeds say little about how much seeds differ. So intervals and tests also use"),
         ([0, 1, 2, 3, 4], "treat the 5 seeds and the questions as random samples"),
+        ([0, 1], "Brackets: 95 % intervals over seeds and questions; base model: over questions only. They"),
     ],
 )
 def test_few_seeds_are_said(study, tables, cost, seeds, words):
@@ -239,69 +188,34 @@ def test_few_seeds_are_said(study, tables, cost, seeds, words):
     assert words in summary(study.model_copy(update={"seeds": seeds, "runs": runs}), tables, cost)
 
 
-MEANS_NOTHING = "**The primary metric means nothing here:** no answer"
-SAYS_NOTHING = "**The primary metric says nothing here:**"
-
-
-@pytest.mark.parametrize(
-    ("metric", "values", "words"),
-    [
-        ("accuracy_strict", [0.2, 0.4], []),
-        ("accuracy_strict", [0.0, 0.0], [MEANS_NOTHING]),
-        # These need no format, so that they are not 0 for want of it.
-        ("truncated", [0.0, 0.0], [SAYS_NOTHING]),
-        ("accuracy_lenient", [0.0, 0.0], [SAYS_NOTHING]),
-        ("format", [0.0, 0.0], [SAYS_NOTHING]),
-    ],
-)
-def test_a_metric_means_nothing_where_no_answer_is_found_and_all_are_0(study, metric, values, words):
-    primary = study.primary.model_copy(update={"metric": metric})
-    rows = {"dataset": primary.dataset, "mode": primary.mode, "metric": [metric] * 2 + ["format"] * 2}
-    by_run = pd.DataFrame({**rows, "value": [*values, 0.0, 0.0]})
-    found = nothing_measured(study.model_copy(update={"primary": primary}), by_run)
-    assert [each[: len(of)] for each, of in zip(found, words, strict=True)] == words
-
-
-@pytest.mark.parametrize(
-    ("seeds", "has_base", "words"),
-    [
-        ((0, 1), True, "Brackets: 95 % intervals over seeds and questions; base model: over questions only. They"),
-        ((0, 1), False, "Brackets: 95 % intervals over seeds and questions. They are not corrected"),
-        (
-            (0,),
-            False,
-            "Brackets: 95 % intervals over questions only: nothing is known of other seeds. They are not corrected",
-        ),
-    ],
-)
-def test_the_brackets_are_over_what_the_study_has(study, tables, cost, seeds, has_base, words):
-    runs = [run for run in study.runs if run.seed in seeds]
-    changed = study.model_copy(update={"runs": runs, "has_base": has_base})
-    assert words in summary(changed, tables, cost)
-
-
-def test_p_values_of_equivalence_are_said_to_be_uncorrected(study, tables, cost):
-    said = "Holm p: corrected within one table. p of ±0.02 or more: of each row alone, uncorrected. "
-    assert said in summary(study.model_copy(update={"equivalence_margin": 0.02}), tables, cost)
-    assert "of each row alone" not in summary(study.model_copy(update={"equivalence_margin": None}), tables, cost)
-
-
 def test_two_arms_borrow_no_variance(study, tables, cost):
     two = study.model_copy(update={"arms": study.arms[:2]})
     assert "how much seeds differ. Intervals and tests partly rest on this" in summary(two, tables, cost)
 
 
-def test_a_primary_question_without_a_comparison_says_why(study, tables, cost):
-    none = tables | {"paired_differences": tables["paired_differences"].assign(family="all arms")}
-    assert "None: the study declares no comparison of two arms." in summary(study, none, cost)
-    part = study.model_copy(update={"left_out": ["high, seed 0, diverged at step 2."]})
-    assert "None can be shown: runs of the declared comparisons are missing" in summary(part, none, cost)
+@pytest.mark.parametrize(
+    ("metric", "value", "words"),
+    [
+        ("accuracy_strict", 0.2, None),
+        ("accuracy_strict", 0.0, "**The primary metric means nothing here:** no answer"),
+        # These need no format, so that they are not 0 for want of it.
+        ("truncated", 0.0, "**The primary metric says nothing here:**"),
+        ("accuracy_lenient", 0.0, "**The primary metric says nothing here:**"),
+    ],
+)
+def test_a_metric_means_nothing_where_no_answer_is_found_and_all_are_0(study, metric, value, words):
+    primary = study.primary.model_copy(update={"metric": metric})
+    rows = {"dataset": primary.dataset, "mode": primary.mode, "metric": [metric] * 2 + ["format"] * 2}
+    by_run = pd.DataFrame({**rows, "value": [0.0, value, 0.0, 0.0]})
+    found = nothing_measured(study.model_copy(update={"primary": primary}), by_run)
+    assert [each.startswith(words) for each in found] == [True] * (words is not None)
 
 
-def test_runs_that_diverged_are_named_at_the_top(study, tables, cost):
-    assert "diverged" not in summary(study, tables, cost)
-    part = study.model_copy(update={"left_out": ["high, seed 0, diverged at step 2."]})
-    text = summary(part, tables, cost)
+def test_runs_that_diverged_are_named_at_the_top_and_are_why_there_is_no_comparison(study, tables, cost):
+    tables["paired_differences"]["family"] = "all arms"
+    assert "None: the study declares no comparison of two arms." in summary(study, tables, cost)
+    text = summary(study.model_copy(update={"left_out": ["high, seed 0, diverged at step 2."]}), tables, cost)
+    assert "None can be shown: runs of the declared comparisons are missing" in text
     assert "**Runs diverged, and are left out of all numbers**" in text
     assert text.index("- high, seed 0, diverged at step 2.") < text.index("## Arms")
 
@@ -315,12 +229,11 @@ def test_markdown_is_escaped():
 
 
 def test_files_are_the_same_each_time_and_the_page_is_escaped(study, tables, cost, tmp_path):
-    for name, table in tables.items():
-        filled = table.reindex(columns=pd.Index(dict.fromkeys([*table.columns, *columns_of(name)])))
-        write_tables([(name, filled)], {name: SCHEMAS[name]}, tmp_path / "tables")
-    whole = cost.reindex(columns=columns_of("cost"), fill_value=0.0)
-    write_csv(whole, tmp_path / "tables" / "cost.csv")
     folder, figure = tmp_path / "tables", tmp_path / "primary.png"
+    for name, table in tables.items():
+        filled = table.reindex(columns=pd.Index(dict.fromkeys([*table.columns, *SCHEMAS[name].names])))
+        write_tables([(name, filled)], {name: SCHEMAS[name]}, folder)
+    write_csv(cost.reindex(columns=SCHEMAS["cost"].names, fill_value=0.0), folder / "cost.csv")
     figure.write_bytes(b"png")
     files = ["summary.md", "summary.html", "main.md", "main.tex", "main.html", "overview.html"]
     MadeUpStudy(seeds=(0, 1), steps=1, rollouts=4).write(tmp_path)
@@ -333,30 +246,24 @@ def test_files_are_the_same_each_time_and_the_page_is_escaped(study, tables, cos
     assert b"<b>" not in written[0]["summary.html"]
 
 
-def columns_of(name: str) -> list[str]:
-    return SCHEMAS[name].names
-
-
 def test_a_study_with_methods_has_the_size_of_its_advantages(study, tables, cost):
-    sizes = {
-        "arm": study.arm_names,
-        "estimate": [0.5, 0.9, 0.6, 0.7],
-        "low": [0.4, 0.8, np.nan, 0.6],
-        "high": [0.6, 1.0, np.nan, 0.8],
-        "ratio": [1.0, 1.8, 1.2, 1.4],
-        "ratio_low": [1.0, 1.5, np.nan, 1.2],
-        "ratio_high": [1.0, 2.2, np.nan, 1.6],
-    }
+    rows = [
+        (0.5, 0.4, 0.6, 1.0, 1.0, 1.0),
+        (0.9, 0.8, 1.0, 1.8, 1.5, 2.2),
+        (0.6, np.nan, np.nan, 1.2, np.nan, np.nan),
+        (0.7, 0.6, 0.8, 1.4, 1.2, 1.6),
+    ]
+    columns = ["estimate", "low", "high", "ratio", "ratio_low", "ratio_high"]
+    sizes = pd.DataFrame(rows, columns=columns).assign(arm=study.arm_names)
     assert "Size of the advantages" not in summary(study, tables, cost)
-    words = summary(study, {**tables, "advantage_size": pd.DataFrame(sizes)}, cost)
+    words = summary(study, {**tables, "advantage_size": sizes}, cost)
     assert "Ratios to correctness_only go from 1.000 (correctness_only) to 1.800 (format_only). Ratio: over" in words
     assert "| format_only | 0.900 | [0.800, 1.000] | 1.800 | [1.500, 2.200] | 2 |" in words
     assert "| correctness_only | 0.500 | [0.400, 0.600] | 1 | – | 1 |" in words
     assert "| length_only | 0.600 | not known | 1.200 | not known | 3 |" in words
-    other_seeds = pd.DataFrame(sizes).assign(ratio=[1.0, 0.9, 1.2, np.nan])  # sizes alone would rank format_only first
+    other_seeds = sizes.assign(ratio=[1.0, 0.9, 1.2, np.nan])  # sizes alone would rank format_only first
     words = summary(study, {**tables, "advantage_size": other_seeds}, cost)
     assert "Ratios to correctness_only go from 0.900 (format_only) to 1.200 (length_only)." in words
-    assert "Ratios" not in summary(study, {**tables, "advantage_size": other_seeds.assign(ratio=np.nan)}, cost)
 
 
 @pytest.mark.parametrize(
@@ -365,10 +272,8 @@ def test_a_study_with_methods_has_the_size_of_its_advantages(study, tables, cost
         (0.04962, 0.05, "0.0496"),
         (0.049998, 0.05, "0.049998"),
         (0.05, 0.05, "0.050"),
-        (0.0994, 0.1, "0.099"),
         (0.0004, 0.05, "< 0.001"),
         (0.00096, 0.001, "0.00096"),
-        (1e-7, 0.001, "< 0.001"),
         (np.nan, 0.05, "no test"),
     ],
 )
@@ -378,10 +283,7 @@ def test_a_p_value_is_not_rounded_to_the_level(p, level, words):
 
 @pytest.mark.parametrize(
     ("arm", "words"),
-    [
-        ("format_only", "on this page, but those of claims on these comparisons, ignore that the study has looks."),
-        ("length_only", "All other numbers on this page ignore that the study has looks."),
-    ],
+    [("format_only", "page, but those of claims on these comparisons, ignore"), ("length_only", "page ignore")],
 )
 def test_claims_on_a_contrast_with_looks_do_not_ignore_them(study, arm, words):
     pair = {"arm": "format_only", "against": study.baseline}
@@ -398,8 +300,7 @@ def test_claims_on_a_contrast_with_looks_do_not_ignore_them(study, arm, words):
     claim = place | {"name": "c", "says": "so", "arm": arm, "against": study.baseline, "direction": "higher"}
     content = study.model_dump(by_alias=True) | {"sequential": record}
     content["claims"] = [claim | {"margin": 0.0, "declared": "2026-01-31T11:00:00Z"}]
-    assert words in sequential(StudyFile.model_validate(content))[-1]
-    content["sequential"] = record | {"taken": []}
-    before = " ".join(sequential(StudyFile.model_validate(content)))
+    assert f"All other numbers on this {words} that the study has looks." in sequential(StudyFile(**content))[-1]
+    before = " ".join(sequential(StudyFile(**content | {"sequential": record | {"taken": []}})))
     assert "No look was taken yet" in before
     assert "repeated confidence interval" not in before

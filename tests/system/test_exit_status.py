@@ -5,7 +5,6 @@ import signal
 import socket
 import subprocess
 import sys
-from http.client import IncompleteRead
 from urllib.error import HTTPError, URLError
 
 import httpx
@@ -23,43 +22,36 @@ def caused(error: Exception, cause: Exception) -> Exception:
     return error
 
 
-def answer(status: int) -> requests.Response:
-    """A web server's answer."""
+def answered(status: int) -> requests.HTTPError:
+    """An error of requests after a web server's answer."""
     response = requests.Response()
     response.status_code = status
-    return response
+    return requests.HTTPError(response=response)
 
 
 @pytest.mark.parametrize(
     ("error", "passes"),
     [
         (ConnectionResetError(), True),  # a judge's server, or a hub
-        (httpx.ConnectError("no route"), True),
         (socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"), True),
         (URLError(ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")), True),
         (URLError("unknown url type: judge"), False),
         (OSError(errno.ESTALE, "Stale file handle"), True),  # a file server
-        (caused(StudyError("components.judge: ..."), httpx.ReadTimeout("slow")), True),
-        (RuntimeError("[gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:4242"), True),
-        (requests.HTTPError(response=answer(429)), True),
-        (requests.HTTPError(response=answer(401)), False),  # the key stays wrong
-        (HTTPError("http://judge", 503, "busy", None, None), True),
-        (IncompleteRead(b"", 5), True),
         (OSError(errno.ENOSPC, "No space left on device"), False),  # stays full until somebody makes room
-        (StudyError("components.judge: ..."), False),
+        (caused(StudyError("components.judge: ..."), httpx.ReadTimeout("slow")), True),
         (caused(StudyError("components.judge: ..."), KeyError("label")), False),
+        (answered(429), True),
+        (answered(401), False),  # the key stays wrong
+        (HTTPError("http://judge", 503, "busy", None, None), True),
+        (RuntimeError("[gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:4242"), True),
+        (torch.AcceleratorError("CUDA error: uncorrectable ECC error encountered", 214), True),
+        (torch.AcceleratorError("CUDA error: device-side assert triggered", 710), False),
+        (torch.distributed.DistBackendError("NCCL error: remote process exited"), True),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
     ],
 )
 def test_errors_that_may_pass(error, passes):
     assert may_pass(error) == passes
-
-
-def test_errors_of_torch():
-    assert may_pass(torch.AcceleratorError("CUDA error: uncorrectable ECC error encountered", 214))
-    assert may_pass(torch.distributed.DistBackendError("NCCL error: remote process exited"))
-    assert not may_pass(torch.AcceleratorError("CUDA error: device-side assert triggered", 710))
-    assert not may_pass(torch.AcceleratorError("CUDA error: no kernel image is available for execution", 209))
-    assert not may_pass(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
 
 
 @pytest.mark.parametrize(
@@ -70,7 +62,6 @@ def test_errors_of_torch():
         (-signal.SIGKILL, False),  # as subprocess has it
         (128 + signal.SIGKILL, False),  # as a shell has it
         (1, True),
-        (127, True),  # no such command
         (255, True),
     ],
 )
@@ -83,11 +74,8 @@ def test_statuses(status, permanent):
     [
         ("StudyError('data: nothing there')", 1, "error: data: nothing there\n"),
         ("PassingError('server: gone')", GOES_ON, "error: server: gone\n"),
-        (
-            "ConnectionResetError('gone')",
-            GOES_ON,
-            "failed: ConnectionResetError: gone\nTraceback",
-        ),  # of which nothing is known: all of it is shown
+        # of which nothing is known: all of it is shown
+        ("ConnectionResetError('gone')", GOES_ON, "failed: ConnectionResetError: gone\nTraceback"),
         ("ZeroDivisionError", 1, "failed: ZeroDivisionError\nTraceback"),
     ],
 )

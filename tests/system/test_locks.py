@@ -42,13 +42,7 @@ def test_a_second_holder_is_refused_and_told_who_the_first_one_is(tmp_path):
     assert re.fullmatch(rf"results: process {holder.pid} on .+ \(since 20.+\) works there", str(refusal.value))
 
 
-@pytest.mark.parametrize(
-    "child",
-    [
-        "subprocess.Popen(['sleep', '60']); ",
-        "os.fork() or time.sleep(60); ",  # as data loaders' workers are made
-    ],
-)
+@pytest.mark.parametrize("child", ["subprocess.Popen(['sleep', '60']); ", "os.fork() or time.sleep(60); "])
 def test_children_do_not_hold_the_lock_of_their_dead_parent(tmp_path, child):
     path = tmp_path / ".lock"
     with process((HOLD + child + SAY_AND_SLEEP).format(path=str(path))) as holder:

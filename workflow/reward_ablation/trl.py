@@ -70,10 +70,7 @@ def track(trainer: GRPOTrainer, folder: str | Path) -> None:
 
 
 class Tracker(TrainerCallback):
-    """Writes what passes two methods of TRL's trainer, which it wraps: the scores, and the batch with its advantages.
-
-    Both are private to TRL. `tests/training/test_trl.py` fails if another version changes them.
-    """
+    """Writes what passes two private methods of TRL's trainer, which `tests/training/test_trl.py` watches."""
 
     def __init__(self, trainer: Any, folder: Path):
         self.trainer = trainer

@@ -31,22 +31,18 @@ def combined_by_gram(
 ) -> Combined:
     """``A_i = sum_k l_k z_ik``, with the multipliers l that a rule computes from the Gram matrix; see `multipliers`.
 
-    The Gram matrix, (K, K) inner products, is that of the gradients at z-scores, so that the gradient of the loss is
-    the weighted sum of the components' gradients as long as no importance ratio is clipped. `conflicts` of the result
-    is the share of pairs of components whose gradients have a negative inner product. `epsilon` is added to standard
-    deviations. The other arguments are as in `call.call_method`, but the weights are sizes, at least 0.
+    The Gram matrix, (K, K), is that of the gradients at z-scores, so that the gradient of the loss is the weighted sum
+    of the components' gradients as long as no importance ratio is clipped. The weights are sizes, at least 0.
     """
     found = multipliers(rule, gram, weights)
     return Combined(z_scores(scores, groups, epsilon) * found, {}, found, conflicting_pairs(gram, weights))
 
 
 def multipliers(rule: Rule, gram: np.ndarray | None, weights: np.ndarray) -> np.ndarray:
-    """(K,) multipliers; the weights themselves if there is no Gram matrix or no gradient.
+    """(K,) multipliers in units of the weights; the weights themselves without a Gram matrix or a gradient.
 
-    The rule gets the Gram matrix divided by its mean diagonal, because gradients of advantages are small and rules have
-    absolute tolerances. A component whose gradient is zero is left out of the rule. Its multiplier is its weight times
-    the sum of the rule's multipliers. Multipliers are in units of the weights: a rule that returns its preferences
-    leaves the weights unchanged.
+    The Gram matrix is divided by its mean diagonal, because gradients of advantages are small and rules have absolute
+    tolerances. A component whose gradient is zero is not in the rule, and has its weight times the sum of the others.
     """
     result = np.array(weights, dtype=float)
     live = live_components(gram, weights)
@@ -77,11 +73,7 @@ def conflicting_pairs(gram: np.ndarray | None, weights: np.ndarray) -> float | N
 
 
 def _normalised(gram: np.ndarray) -> np.ndarray:
-    """The Gram matrix made symmetric, scaled to mean diagonal 1, and then without negative eigenvalues.
-
-    An unbiased estimate of a Gram matrix, or one from folded gradients, may have negative eigenvalues. With these
-    set to 0 the mean diagonal is a little more than 1.
-    """
+    """The Gram matrix made symmetric, of mean diagonal 1, and then without negative eigenvalues of estimates."""
     scaled = (gram + gram.T) / 2
     scaled = scaled / (np.trace(scaled) / len(scaled))
     values, vectors = np.linalg.eigh(scaled)

@@ -36,11 +36,7 @@ def method_names() -> list[str]:
 
 @cache
 def load_method(method: str, root: Path = Path()) -> Method:
-    """The function of a method, by its name in the config.
-
-    This is a name from `method_names`, or ``path/to/file.py:function`` relative to `root`, the study's folder, or
-    ``package.module:function``. An error of a user's function becomes a StudyError with the line of the file.
-    """
+    """The function of a method: a name of `method_names`, a user's file relative to `root`, or a module's function."""
     if in_a_file(method):
         return _reported(method, function_in_file(method, root, _SECTION), root)
     _known(method)
@@ -87,11 +83,7 @@ def check(
     """Refuse a method or parameters that training would refuse.
 
     A method of the workflow is called twice with a few made-up completions, the second time with its own state. A
-    user's file is read but not run.
-
-    `method` and `root` are as in `load_method`. `names` and `weights` have one entry for each of the K components.
-    `bounds`, (K, 2), has the lowest and highest score of each; NaN where a bound is not documented. StudyError if the
-    method is unknown or has no such parameters, or if its call fails.
+    user's file is read but not run. `bounds` (K, 2): lowest and highest score, NaN where they are not documented.
     """
     check_names(method, parameters, root)
     if parameters.get(RESCALE) not in (None, True, False):
@@ -162,10 +154,7 @@ def _definition(method: str, root: Path) -> ast.FunctionDef:
 
 
 def _reported(method: str, function: Method, root: Path) -> Method:
-    """Wrap a user's function: errors are one line, parameters have its types, and imports are searched as in its file.
-
-    A function that changes the state of the process is refused, as for a reward.
-    """
+    """Wrap a user's function: one-line errors, its types and imports; one that changes the process is refused."""
     folder = folder_of_imports(method, root)
 
     @wraps(function)

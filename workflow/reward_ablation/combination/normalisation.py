@@ -54,9 +54,8 @@ def nan_std(values: np.ndarray, axis: int) -> np.ndarray:
 
 
 def z_scores(scores: np.ndarray, groups: np.ndarray, epsilon: float) -> np.ndarray:
-    """(N, K) scores minus the group's mean, over the group's standard deviation plus epsilon.
+    """(N, K) scores minus the group's mean, over its deviation plus epsilon; 0 for a missing or a single score.
 
-    The z-score is 0 where there is no score, where the group has only one score, and where all its scores are equal.
     In groups of one completion the result is the scores themselves.
     """
     if group_size(groups) == 1:
@@ -72,11 +71,9 @@ def unscorable(scores: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def batch_standardised(parts: np.ndarray, groups: np.ndarray, kept: np.ndarray, epsilon: float) -> np.ndarray:
-    """Parts of each completion's value, centred, and divided by the standard deviation of the values in the batch.
+    """Parts (N, K) of each value, centred, over the deviation in the batch of the rows' sums plus epsilon.
 
-    A row of `parts`, (N, K), sums to the value of a completion. `groups`, (N,), has the number of each completion's
-    group. In groups of one completion the parts stay unchanged. `kept`, (N,), says which completions enter the
-    statistics; the others get 0. `epsilon` is added to the standard deviation.
+    Completions that are not `kept`, (N,), get 0 and are not counted. In groups of one the parts stay unchanged.
     """
     if group_size(groups) == 1:
         return np.where(kept[:, None], parts, 0.0)
@@ -95,14 +92,9 @@ def shares(
 ) -> np.ndarray:
     """Part of each completion's advantage that each component contributes, (N, K), by either of TRL's aggregations.
 
-    The result is that of the trainer's `component_advantages`, in double precision. A completion that no weighted
-    component could score has advantage 0.
-
-    `scores`, (N, K), are NaN where a component gave no score. `sum_then_normalize` takes such a score as 0, and
-    `normalize_then_sum` leaves it out of the statistics. The names say whether the weighted sum or the z-scores come
-    first. `groups`, (N,), has the number of each completion's group. A component of weight 0 changes no advantage.
-    `epsilon` is added to standard deviations. `scale_rewards` is "group", "batch" or "none": the standard deviation by
-    which `sum_then_normalize` divides the weighted sum. `normalize_then_sum` does not use it.
+    The result is that of the trainer's `component_advantages`, in double precision. `scores`, (N, K), are NaN where a
+    component gave none: `sum_then_normalize` takes them as 0, `normalize_then_sum` leaves them out. A completion that
+    no weighted component could score has advantage 0. `scale_rewards`, group, batch or none, is for the first alone.
     """
     missing = unscorable(scores, weights)
     if aggregation == NORMALIZE_THEN_SUM:

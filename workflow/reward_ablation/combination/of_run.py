@@ -77,11 +77,7 @@ class CombineSettings(Protocol):
 
 
 class CombinationOfRun:
-    """Combines the scores of each generation. This is the trainer's `Combination`.
-
-    `settings` is the combination in the run's spec. `weights` has the K components that take part, in the order of the
-    spec's components.
-    """
+    """Combines the scores of each generation: the trainer's `Combination`; `weights` has the K components."""
 
     def __init__(self, method: Method, settings: CombineSettings, weights: Mapping[str, float]):
         self.method = method
@@ -155,11 +151,9 @@ def _alike(scores: np.ndarray) -> bool:
 
 
 def products(gradients: pa.Table, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Inner products of a step's component gradients: over all pairs of completions, and over different prompts alone.
+    """Inner products of a step's gradients, (K, K) each: over all pairs of completions, and over different prompts.
 
-    `gradients` has the rows of `gradients.parquet` of one step, with the definition `alone` of all named components.
-    Both results are symmetric (K, K) float64 arrays in the scale of the whole gradients. The rows of components without
-    a gradient are zero.
+    They are in the scale of the whole gradients; rows of components without a gradient are zero.
     """
     places = {name: place for place, name in enumerate(names)}
     total, across = np.zeros((2, len(names), len(names)))
@@ -179,13 +173,10 @@ def products(gradients: pa.Table, names: tuple[str, ...]) -> tuple[np.ndarray, n
 def with_step(
     state: dict[str, Any], step: int, total: np.ndarray, across: np.ndarray, source: Source
 ) -> dict[str, Any]:
-    """The state after a measured step, from the state after the last one, which is empty at first.
+    """The state after a measured step: in JSON, `matrix`, the number `steps` in the average, and the last `step`.
 
-    The average is exponential. Each matrix is first divided by the mean squared length of the step's gradients, so that
-    steps with large gradients do not dominate.
-
-    `total` and `across`, each (K, K), are the results of `products`. The state has JSON values: `matrix`, the number
-    `steps` of steps in the average, and `step`, the last measured step. A step without any gradient changes nothing.
+    Each matrix of the exponential average is first divided by the mean squared length of the step's gradients, so that
+    steps with large gradients do not dominate. A step without any gradient changes nothing.
     """
     scale = np.trace(total) / len(total)
     if not scale > 0:
@@ -202,8 +193,7 @@ def gram_of(state: dict[str, Any], source: Source) -> np.ndarray | None:
     """The (K, K) Gram matrix of a state; None if there is none yet, or its projection is zero.
 
     The average starts at zero, and is therefore divided by the total weight of its steps (Kingma and Ba 2015, arXiv
-    1412.6980, section 3). An `unbiased` average is projected, so that it is positive semi-definite. Its projection is
-    zero if the average has no positive eigenvalue.
+    1412.6980, section 3). An `unbiased` average is projected, so that it is positive semi-definite.
     """
     if not state:
         return None

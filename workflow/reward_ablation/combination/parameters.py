@@ -72,11 +72,7 @@ def only_keys(name: str, value: Mapping[Any, Any], allowed: Collection[str]) -> 
 def by_component(
     name: str, value: Any, names: Sequence[str], default: float, low: float = -math.inf, high: float = math.inf
 ) -> np.ndarray:
-    """(K,) numbers, from one number for all components or from a mapping ``{component: number}``.
-
-    `default`, which is not checked, is the number of components that a mapping lacks. `name` is the parameter's.
-    StudyError for a number that is not from `low` to `high`.
-    """
+    """(K,) numbers from low to high, from one for all components, or from ``{component: number}``, others `default`."""
     if not isinstance(value, Mapping):
         return np.full(len(names), number(name, value, low, high))
     numbers = np.full(len(names), default)
@@ -90,12 +86,8 @@ def ranges_of(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Lowest and highest score of each component, each (K,), with the sign that the method's scores have.
 
-    `ranges` is ``{component: [lowest, highest]}`` of the config, or None. It takes precedence over `bounds`, (K, 2),
-    the documented bounds, which are NaN where a bound is not documented. `signs`, (K,), are those of the weights: 1, or
-    -1 where scores and bounds come negated (bounds in order). `needed`, (K,), says whose range must be known.
-
-    StudyError if a range of the config is not a pair of numbers in order, or if the range of a needed component is not
-    known.
+    `ranges`, ``{component: [lowest, highest]}`` or None, takes precedence over `bounds`, (K, 2), NaN where not
+    documented, in order and negated where `signs`, (K,), is -1. StudyError if the range of a `needed` one is not known.
     """
     low, high = bounds.astype(float).T
     for key, pair in mapping("ranges", ranges, "ranges: {length: [0, 1]}").items() if ranges else ():

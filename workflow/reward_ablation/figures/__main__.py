@@ -56,9 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--processes", type=int, default=1, help="how many figures are drawn at once (default: 1)")
     options = parser.parse_args(arguments)
     narrow = options.width == "column"
-    one = partial(
-        error_of, study=read_study(options.study), tables=options.tables, output=options.output, narrow=narrow
-    )
+    study = read_study(options.study)
+    one = partial(error_of, study=study, tables=options.tables, output=options.output, narrow=narrow)
     if options.processes == 1:
         errors = list(map(one, options.figures))
     else:

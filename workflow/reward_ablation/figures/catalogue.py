@@ -16,14 +16,9 @@ from reward_ablation.analysis.registry import OF_TIMES, ON_REQUEST, TABLES, file
 class Entry(NamedTuple):
     """A figure of the catalogue."""
 
-    category: str
-    """Category in the report. In lower case, it is the figure's module."""
-
-    tables: tuple[str, ...]
-    """Names of the tables that the figure is drawn from."""
-
-    title: str
-    """Heading of the figure on its page, in the contents and in the report."""
+    category: str  # in the report; in lower case, it is the figure's module
+    tables: tuple[str, ...]  # that the figure is drawn from
+    title: str  # on its page, in the contents and in the report
 
 
 #: The table by which figures choose which arms they show if a study has many arms.

@@ -64,13 +64,8 @@ def cost(cost: pd.DataFrame, study: StudyFile) -> Figure:
         other = hours.get(f"{unit}_hours{ending}")
         if other is not None and other.notna().any():
             axes.plot(other, rows, marker, color="black", markersize=6, markerfacecolor="white")
-            style: dict[str, Any] = {
-                "color": "black",
-                "marker": marker,
-                "linestyle": "none",
-                "markerfacecolor": "white",
-            }
-            handles.append(Line2D([], [], **style, label=label))
+            style: dict[str, Any] = {"color": "black", "marker": marker, "markerfacecolor": "white"}
+            handles.append(Line2D([], [], linestyle="none", **style, label=label))
     name_rows(axes, names)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_xlim(left=0)

@@ -59,11 +59,7 @@ def numbers_of(arms: list[str], study: StudyFile) -> str:
 def curve_panels(
     study: StudyFile, titles: list[str], labels: str | list[str], height: float
 ) -> tuple[Figure, list[Row]]:
-    """Make a figure with panels for each quantity, one for each group of arms; `height` is that of a row in inches.
-
-    Several groups have a row per quantity with one y axis. `labels` of the y axes are one for all quantities, or one
-    each.
-    """
+    """Make a figure with a row of panels for each quantity, one panel for each group of arms; heights in inches."""
     groups, quantities = arm_groups(study), len(titles)
     if len(groups) > 1:
         figure, grid = rows_of_panels(quantities, len(groups), height, sharex=True, sharey="row")

@@ -52,9 +52,6 @@ COLUMN_WIDTH = 0.42
 #: Longest interval that an axis makes room for, in lengths of the usual interval. Longer ones end in an arrow.
 MOST_LENGTHS = 10
 
-#: What the arrows mean.
-ARROWS = " Arrows: the interval goes on."
-
 #: Columns of an effect that are drawn.
 NUMBERS = ["estimate", "low", "high"]
 
@@ -246,10 +243,8 @@ class Row(NamedTuple):
 
     label: str
     look: Look | None = None
-    key: str = ""
-    """Key of the row's effect."""
-    others: tuple[str, ...] = ()
-    """Keys of the effects whose distribution the row shows."""
+    key: str = ""  # of the row's effect
+    others: tuple[str, ...] = ()  # keys of the effects whose distribution the row shows
 
 
 def forest_panels(
@@ -263,9 +258,8 @@ def forest_panels(
 ) -> Figure:
     """Make a figure with a row of panels per data set and mode, and a column of panels per metric.
 
-    `table` has dataset, mode, metric, key, questions, flagged_arms, p_holm and the `NUMBERS` of each, and arm if its
-    rows are of an arm, else seeds. `family` says which tests Holm's correction is over, `before` begins the note, and
-    `primary` is the data set, mode and metric of the panel that is named so.
+    `table` has dataset, mode, metric, key, questions, flagged_arms, p_holm and `NUMBERS`, and arm, else seeds. `family`
+    is what Holm's correction is over, `before` begins the note; `primary` is the panel that is named so.
     """
     names = [row.label for row in rows]
     of_kinds = datasets_and_modes(table, study)
@@ -312,7 +306,8 @@ def forest_legend(
 
 def arrow_note(figure: Figure) -> str:
     """Say what the arrows of a forest plot mean; empty where there is none."""
-    return ARROWS * any(line.get_marker() in ("<", ">") for panel in figure.axes for line in panel.get_lines())
+    lines = (line for panel in figure.axes for line in panel.get_lines())
+    return " Arrows: the interval goes on." * any(line.get_marker() in ("<", ">") for line in lines)
 
 
 def limits(effects: pd.DataFrame, value: float = 0.0) -> tuple[float, float]:

@@ -190,9 +190,9 @@ def seeds_and_decision(study: StudyFile, arm: str, against: str) -> str:
     """Seeds and decision of a primary contrast in a sequential study; empty before its first look, and for others."""
     record, contrast = study.sequential, Contrast(arm=arm, against=against)
     decided = record.decision(contrast) if record is not None and record.in_force else None
-    return (
-        "" if decided is None else f"\n{counted(decided[1].seeds or decided[0].seeds, 'seed')}, {decided[1].decision}"
-    )
+    if decided is None:
+        return ""
+    return f"\n{counted(decided[1].seeds or decided[0].seeds, 'seed')}, {decided[1].decision}"
 
 
 def differences(paired_differences: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
@@ -253,13 +253,8 @@ def by_level(table: pd.DataFrame, study: StudyFile) -> Figure:
     table = table.assign(key=keys, flagged_arms=None).head(MOST_ROWS)
     rows = []
     for (arm, baseline), of_contrast in table.groupby(["arm", "baseline"], sort=False):
-        labels = (
-            of_contrast["by"]
-            + " "
-            + of_contrast["group"].map(with_escapes)
-            + ": "
-            + of_contrast["questions"].map("{:,}".format)
-        )
+        groups, questions = of_contrast["group"].map(with_escapes), of_contrast["questions"].map("{:,}".format)
+        labels = of_contrast["by"] + " " + groups + ": " + questions
         rows.append(Row(f"{arm} − {baseline}"))
         rows += [Row(label, look[str(arm)], key) for label, key in zip(labels, of_contrast["key"], strict=True)]
     names = [row.label for row in rows]

@@ -18,13 +18,11 @@ MOST_NAMES = 3
 
 
 def clearest(effects: pd.DataFrame, limits: Limits, level: float) -> str:
-    """The clearest difference with its interval, and of several, how many are significant.
-
-    It has the smallest corrected p, and of equal ones is furthest from 0 in lengths of its interval.
-    """
+    """The difference of the smallest corrected p, with its interval, and of several how many are significant."""
     known = effects.dropna(subset="estimate")
     if known.empty:
         return ""
+    # Of equal p, the one that is furthest from 0 in lengths of its interval.
     size = known["estimate"].abs() / (known["high"] - known["low"])
     first = known.assign(size=-size).sort_values(["p_holm", "size"], kind="stable").iloc[0]
     words = f"{first.name}: {with_interval(first, limits)}"

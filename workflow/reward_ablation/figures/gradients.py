@@ -288,10 +288,7 @@ MOST_METHODS = 24
 
 
 def methods_offline(table: pd.DataFrame, evaluation_by_arm: pd.DataFrame, study: StudyFile) -> Figure:
-    """Draw the step of each arm's combination beside the step that the baseline trained.
-
-    Panels are the cosine of the two steps, the relative length, and for each component the difference of the effects.
-    """
+    """Draw cosine, length and effects of the step of each arm's combination beside the baseline's trained step."""
     if table["estimate"].notna().sum() == 0:
         not_stored = "the baseline's stored Gram matrices do not say which steps other combinations would have taken"
         return page_of_words(switched_off(study) or not_stored)

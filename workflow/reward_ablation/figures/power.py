@@ -78,14 +78,11 @@ def _labels(axes: Axes, quantity: str, heading: str, own: Design, table: pd.Data
 
 
 def _legend(figure: Figure, pairs: list[tuple[str, str]], study: StudyFile, contrasts: int) -> None:
-    look = arm_looks(study)
-    handles: list[Artist] = [
-        Line2D(
-            *([], []), color=look[arm].colour, linestyle=look[arm].dashes, marker=look[arm].marker,
-            label=f"{arm} against {against}",
-        )
-        for arm, against in pairs
-    ]  # fmt: skip
+    handles: list[Artist] = []
+    for arm, against in pairs:
+        colour, dashes, marker = arm_looks(study)[arm]
+        label = f"{arm} against {against}"
+        handles.append(Line2D([], [], color=colour, linestyle=dashes, marker=marker, label=label))
     black: dict[str, Any] = {"color": "black", "marker": "o", "markerfacecolor": "white", "linestyle": "none"}
     handles.append(Line2D([], [], **black, label="hollow: twice the questions"))
     if len(pairs) <= WITH_BANDS:

@@ -187,11 +187,7 @@ def beside(most: int) -> int:
 def rows_of_panels(
     rows: int, columns: int, height: float, above: float = 0.4, ratios: list[float] | None = None, **settings: Any
 ) -> tuple[Figure, list[list[Axes]]]:
-    """Make a figure of rows of panels, in a column of a paper with the panels of a row one below the other.
-
-    `height` is that of a panel and `above` that of the rest of the figure, in inches. `ratios` are the widths of panels
-    that stand side by side.
-    """
+    """Make a figure of rows of panels, each `height` inches high; in a column of a paper one below the other."""
     across = beside(columns)
     down = rows * columns // across
     figure = Figure(figsize=(figure_width(), down * height + above))

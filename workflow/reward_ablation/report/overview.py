@@ -249,13 +249,10 @@ def missing(study: StudyFile, tables: dict[str, pd.DataFrame]) -> list[str]:
     if len(mixed):
         lines.append(f"Runs differ in {', '.join(mixed)} (see Provenance).")
     if study.datasets:
+        unscored = tables["evaluation_by_run"].groupby("dataset", sort=False)["unscored"].max()
         lines += [
             f"{dataset}: {counted(left_out, 'question')} left out, because a metric gave no score to an answer."
-            for dataset, left_out in tables["evaluation_by_run"]
-            .groupby("dataset", sort=False)["unscored"]
-            .max()
-            .items()
-            if left_out
+            for dataset, left_out in unscored[unscored > 0].items()
         ]
     beside = " beside the list above" * bool(study.imported)
     return lines or [

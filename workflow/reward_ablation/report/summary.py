@@ -40,14 +40,8 @@ from reward_ablation.study.standing import when_sentence
 from reward_ablation.system.plain_values import printable
 
 #: Tables that are read for every summary, beside cost.csv.
-TABLES = [
-    "evaluation_by_arm",
-    "evaluation_by_run",
-    "paired_differences",
-    "component_effects",
-    "reward_hacking",
-    "provenance",
-]
+TABLES = ["evaluation_by_arm", "evaluation_by_run", "paired_differences", "component_effects", "reward_hacking"]
+TABLES += ["provenance"]
 
 #: Additional tables of studies that make claims, and that have methods of combination.
 CLAIMS, SIZES = "claims", "advantage_size"
@@ -96,6 +90,8 @@ def summary(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFram
     if not study.datasets:
         first = [f"# {study.name}", *notices(study), setting(study), "## Arms", weights(study)]
         return "\n\n".join([*first, *training_rewards(study, tables[REWARDS]), *last]) + "\n"
+    margin = study.equivalence_margin
+    equivalence = "" if margin is None else f"p of ±{margin:g} or more: of each row alone, uncorrected. "
     parts = [
         f"# {study.name}",
         *notices(study),
@@ -105,7 +101,7 @@ def summary(study: StudyFile, tables: dict[str, pd.DataFrame], cost: pd.DataFram
         *claims(study, tables.get(CLAIMS)),
         "The last column is the row in the CSV file of the named table, not counting the line of column names. "
         f"Brackets: {100 * study.confidence:g} % intervals over {over_words(study)}. They are not corrected for their "
-        f"number. Holm p: corrected within one table. {of_equivalence(study)}{meanings(study)}"
+        f"number. Holm p: corrected within one table. {equivalence}{meanings(study)}"
         + "`base` is the model before training."
         * study.has_base,
         about_seeds(study),
@@ -181,12 +177,6 @@ def setting(study: StudyFile) -> str:
     )
 
 
-def summary_metrics(study: StudyFile) -> list[str]:
-    """Metrics that the summary gives for each arm."""
-    tokens = [] if "tokens" in study.unmeasured else ["tokens"]
-    return [*(OF_MATHEMATICS if study.mathematics else ()), *study.metrics, *tokens]
-
-
 def meanings(study: StudyFile) -> str:
     """Meanings of the metrics: of accuracy in a study of mathematics, and of the study's own metrics."""
     words = []
@@ -207,12 +197,6 @@ def over_words(study: StudyFile) -> str:
     one_seed = study.seed_counts[1] == 1
     over = "questions only: nothing is known of other seeds" if one_seed else "seeds and questions"
     return over + "; base model: over questions only" * (study.has_base and not one_seed)
-
-
-def of_equivalence(study: StudyFile) -> str:
-    """Sentence on the p-values of the test of equivalence; empty for a study without a margin."""
-    margin = study.equivalence_margin
-    return "" if margin is None else f"p of ±{margin:g} or more: of each row alone, uncorrected. "
 
 
 def nothing_measured(study: StudyFile, by_run: pd.DataFrame) -> list[str]:
@@ -373,10 +357,10 @@ def advantage_sizes(study: StudyFile, table: pd.DataFrame | None) -> list[str]:
     if table is None or table.empty:
         return []
     rows = numbered(table)
-    cells = [
-        [row["arm"], *known_interval(row, "estimate", "low", "high"), *ratio(row, study.baseline), row["row"]]
-        for _, row in rows.iterrows()
-    ]
+    cells = []
+    for _, row in rows.iterrows():
+        ratio = ["1", "–"] if row["arm"] == study.baseline else known_interval(row, "ratio", "ratio_low", "ratio_high")
+        cells.append([row["arm"], *known_interval(row, "estimate", "low", "high"), *ratio, row["row"]])
     ordered, range_ = rows.dropna(subset="ratio").sort_values("ratio", kind="stable"), ""
     if len(ordered) > 1:  # ratios, as sizes are over each arm's own seeds, and so cannot be compared
         ratios = zip(numbers(UNLIMITED, *ordered["ratio"].iloc[[0, -1]]), ordered["arm"].iloc[[0, -1]], strict=True)
@@ -391,13 +375,6 @@ def advantage_sizes(study: StudyFile, table: pd.DataFrame | None) -> list[str]:
         "training, nor the factor's effect on clipped gradients, a KL term and weight decay.",
         markdown(["arm", "size", "interval", f"over {study.baseline}", "interval", "row"], cells),
     ]
-
-
-def ratio(row: pd.Series, baseline: str) -> list[str]:
-    """Cells of the ratio of an arm's size to the baseline's, and of its interval."""
-    if row["arm"] == baseline:
-        return ["1", "–"]
-    return known_interval(row, "ratio", "ratio_low", "ratio_high")
 
 
 def known_interval(row: pd.Series, estimate: str, low: str, high: str) -> list[str]:
@@ -415,11 +392,13 @@ def datasets_and_modes(study: StudyFile, table: pd.DataFrame) -> list[tuple[str,
 def evaluation(study: StudyFile, table: pd.DataFrame, by_run: pd.DataFrame) -> list[str]:
     """Section on the evaluation of the base model and the arms, with the values of single seeds."""
     parts, metrics = ["## Evaluation"], metrics_of_study(study)
+    shown = [*(OF_MATHEMATICS if study.mathematics else ()), *study.metrics]
+    shown += [] if "tokens" in study.unmeasured else ["tokens"]
     for dataset, mode, rows in datasets_and_modes(study, numbered(table)):
         cells = [
             [arm, name_of(metric), *estimate(row, metrics.limits(metric)), of_seeds(study, by_run, row), row["row"]]
             for arm in study.evaluated_names
-            for metric in summary_metrics(study)
+            for metric in shown
             for _, row in rows[(rows["arm"] == arm) & (rows["metric"] == metric)].iterrows()
         ]
         questions = counted(int(rows["questions"].max()), "question")

@@ -30,11 +30,7 @@ def digest_where_present(path: Path) -> str | None:
 
 
 def check_files(folder: Path, recorded: Mapping[str, str], names: Iterable[str], record: str, remedy: str) -> None:
-    """Refuse files that are missing or have changed since their digests were recorded.
-
-    `recorded` has the SHA-256 of files by their paths below the folder, and `names` are the paths of the files to
-    check. For messages, `record` is the name of the file with the digests, and `remedy` is what the user should do.
-    """
+    """Refuse files `names` that are missing, or changed since the file `record` got their SHA-256, `recorded`."""
     for name in names:
         path = folder / name
         if name not in recorded:
@@ -65,11 +61,10 @@ def read_object(path: Path, remedy: str) -> dict[str, Any]:
 
 @cache
 def folder_fingerprint(folder: Path) -> str:
-    """Digest of the names, sizes and contents of the files in a local model's folder.
+    """Digest of the names, sizes and contents of a local model's files, but for hidden files and texts (`.md`).
 
-    Hidden files and texts about the model (`.md`) do not count. Of a large file, only evenly spread blocks are hashed,
-    because to hash all weights at each start of the workflow would take minutes. Fine-tuning changes weights all over a
-    file, so that 256 blocks of 64 KiB show the change; an edit between two blocks does not show.
+    Of a large file only evenly spread blocks are hashed: all weights would take minutes at each start. Fine-tuning
+    changes weights all over, so that 256 blocks of 64 KiB show it; an edit between two blocks does not show.
     """
     if not os.path.isfile(folder / "config.json"):
         raise StudyError(f"model.path: {folder}: no config.json; give a folder with a saved transformers model")

@@ -49,10 +49,7 @@ class StudyError(ValueError):
 
 
 class NotFinite(StudyError):
-    """A number of a model or of its training is NaN or infinite: the model means nothing any more.
-
-    `step` is the step in which it was found; None means the step that is being made, or the model that is evaluated.
-    """
+    """A number of a model or of its training is NaN or infinite; `step` is None for the step that is being made."""
 
     def __init__(self, what: str, step: int | None = None):
         super().__init__(what)
@@ -104,10 +101,7 @@ def first_line(error: BaseException) -> str:
 
 
 def refused_by_storage(error: BaseException) -> tuple[int, str | None] | None:
-    """Number and file (None if unknown) of the file system error behind an error; None for other errors.
-
-    Arrow has the number in an OSError, as Python does. safetensors, tokenizers (Rust) and torch have it in texts only.
-    """
+    """Number and file (None if unknown) of the file system error behind an error; None for other errors."""
     cause: BaseException | None = error
     while cause is not None:
         number, path = _refusal(cause)
@@ -125,7 +119,7 @@ def _refusal(error: BaseException) -> tuple[int | None, str | None]:
             path = named_by_arrow[1]
         is_reported = error.errno in REMEDIES and not (error.errno in _COMMON and path is None)
         return (error.errno, str(path) if path else None) if is_reported else (None, None)
-    text = str(error)
+    text = str(error)  # safetensors, tokenizers (Rust) and torch have the number in texts only
     for number in REMEDIES:
         if f"(os error {number})" in text or (number not in _COMMON and os.strerror(number) in text):
             return number, None

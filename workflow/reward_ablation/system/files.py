@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def atomic_path(path: str | Path, durable: bool = True) -> Iterator[Path]:
-    """Yield a temporary path beside `path`. Move the file into place on success; remove it on failure.
-
-    A durable file is flushed to disk before it gets its name. Any other file may be empty after a power cut.
-    """
+    """Yield a path beside `path`, moved into place on success; if not `durable`, a power cut may leave it empty."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")

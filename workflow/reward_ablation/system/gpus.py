@@ -76,12 +76,8 @@ def gpus_here() -> list[Gpu]:
 def claim_gpus(count: int, what: str, server: int = 0) -> list[Lock]:
     """Claim `count` GPUs, 1 or more, that no other run uses, and hide all other GPUs. Wait while too few are free.
 
-    `what` names the run in messages. `server` is how many of the GPUs are for the run's vLLM server.
-
     No claim is needed if the run takes all GPUs that Slurm gave the job, nor for Apple's GPU. A process that a launcher
-    has started holds the claims of its run, too, in case the launcher dies first.
-
-    The locks hold until this process ends. They must be handed over to a program that replaces this process.
+    has started holds the claims of its run, too, in case the launcher dies first. `server` of the GPUs are for vLLM.
     """
     if CLAIMED in os.environ:
         return [wait_for(path, what, shared=True) for path in os.environ[CLAIMED].split(os.pathsep)]
@@ -161,10 +157,7 @@ def _listed() -> list[Gpu] | None:
 
 
 def _take_free(gpus: list[Gpu], count: int) -> dict[Gpu, Lock]:
-    """Claim `count` of these GPUs. If too few are free, raise `Held` and keep none.
-
-    Two processes that each kept some GPUs would wait for each other for ever.
-    """
+    """Claim `count` of these GPUs, or raise `Held` and keep none: two that each kept some would wait for ever."""
     taken: dict[Gpu, Lock] = {}
     holders = []
     for gpu in gpus:

@@ -23,10 +23,7 @@ WAITS = 10
 
 @contextmanager
 def memory_limit(extra: int, what: str, remedy: str = "") -> Iterator[None]:
-    """Refuse more than `extra` bytes of memory beyond those in use.
-
-    Linux counts memory that a process may write. macOS has no such limit: there, only a MemoryError is refused.
-    """
+    """Refuse more than `extra` bytes beyond those in use; on macOS, which has no such limit, only a MemoryError."""
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     statm = Path("/proc/self/statm")
     if statm.exists():
@@ -51,10 +48,9 @@ def _out_of_memory(error: BaseException | None) -> bool:
 
 
 def within_limits(work: Callable[[], None], seconds: int, memory: int, what: str) -> None:
-    """Do work in a fork that may take so many seconds of processor time and so many further bytes of memory.
+    """Do work in a fork with so many seconds of processor time and bytes of memory; what it prints is lost.
 
-    What the fork prints is lost, such as the lines of a Rust library that panics. On macOS, whose libraries do not work
-    in forks, this process does the work without limits.
+    On macOS, whose libraries do not work in forks, this process does the work without limits.
     """
     if sys.platform != "linux":
         return work()

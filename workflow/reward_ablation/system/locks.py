@@ -67,10 +67,7 @@ class Lock:
             fcntl.flock(self.descriptor, fcntl.LOCK_SH)
 
     def keep_over_exec(self) -> None:
-        """Hand the lock over to the program that replaces this process by `os.execv`.
-
-        Processes that the program starts by `subprocess` do not inherit the lock, but can take it as a shared lock.
-        """
+        """Hand the lock over to the program that replaces this process; what that starts can take it as shared."""
         self.share()
         if self.descriptor is not None:
             os.set_inheritable(self.descriptor, True)
@@ -91,11 +88,7 @@ def hold_lock(path: str | Path, message: str) -> Lock:
 
 
 def wait_for(path: str | Path, what: str, shared: bool = False, tell_every: float = 60.0) -> Lock:
-    """Take a lock. If another process has it, wait, and print to stderr again and again which process this is.
-
-    Several processes can hold a `shared` lock, such as the processes of one run. A process that wants the lock for
-    itself waits for all of them.
-    """
+    """Take a lock, alone or `shared` as by the processes of one run; wait, and say for whom on stderr now and then."""
 
     def line(holder: Held, by_now: str) -> str:
         return f"{what}: waiting for {holder} to end{by_now}"
@@ -106,13 +99,9 @@ def wait_for(path: str | Path, what: str, shared: bool = False, tell_every: floa
 def run_when_free(
     take: Callable[[], T], line: Callable[[Held, str], str], tell_every: float = 60.0, look_every: float = 0.5
 ) -> T:
-    """Call a function again and again until it no longer raises `Held`. Print to stderr which process we wait for.
+    """Call `take` again and again until it no longer raises `Held`, and print `line` of that now and then.
 
-    `take` takes one lock or several, and its result is returned. `line` returns the line to print, from the `Held` that
-    `take` raised and a text with the time waited so far.
-
-    The pauses are random, so that waiting processes do not call at the same times: two processes that each got one of
-    two locks would both have to release it, again and again.
+    The pauses are random: two processes that each got one of two locks would else both release it, again and again.
     """
     started = time.monotonic()
     last_line: float | None = None
@@ -129,11 +118,7 @@ def run_when_free(
 
 
 def take(path: Path, shared: bool = False) -> Lock:
-    """Take a lock without waiting for its holder to end.
-
-    Raises `Held` if another process has the lock, and OSError if the lock's file cannot be written. If the file system
-    has no such locks, it prints a warning and returns a `Lock` that locks nothing.
-    """
+    """Take a lock, or raise `Held`. Without locks on the file system: a warning, and a `Lock` that locks nothing."""
     while True:
         path.parent.mkdir(parents=True, exist_ok=True)  # each time, because a holder may remove the folder
         used_before = path.exists()

@@ -39,10 +39,9 @@ def without_known_secrets(text: str, environment: Mapping[str, str] = os.environ
 
 
 def masked(text: str, secret: str, shown: str) -> str:
-    """The text with `shown` in place of the secret.
+    """The text with `shown` in place of the secret, plain or with the escapes of Python, JSON, HTML and URLs.
 
-    The secret is found as it is, with the escapes of Python, JSON, HTML and URLs, in hex, and in base64: of the secret
-    alone, or of a longer text that contains it, such as `user:password` in a header. Letter case does not count.
+    Also in hex, and in base64 of a text that contains it, such as `user:password`. Letter case does not count.
     """
     return _pattern(secret).sub(lambda found: shown, text) if secret else text
 

@@ -33,12 +33,7 @@ class DuplicateKey(ValueError):
 
 
 def load_json(text: str | bytes, line: int = 1) -> Any:
-    """The value of a JSON text.
-
-    `line` is the line of a file on which the text begins, for messages. Raises DuplicateKey
-    (`line N: key 'x' occurs twice, ...`), or another ValueError, such as json.JSONDecodeError, if the text is not JSON,
-    is nested too deep, or has a number with too many digits.
-    """
+    """The value of a JSON text that begins on `line` of a file; else DuplicateKey or another ValueError."""
     try:
         return json.loads(text, object_pairs_hook=_distinct)
     except DuplicateKey:
@@ -52,11 +47,7 @@ def load_json(text: str | bytes, line: int = 1) -> Any:
 
 
 def load_yaml(text: str) -> Any:
-    """The value of a YAML text, checked by `check_values`. A key may replace one that `<<` merges.
-
-    Raises DuplicateKey (`line N: key 'x' occurs twice, ...`), or another ValueError:
-    `line N, column M: what is wrong; what to do`, or what `check_values` raises.
-    """
+    """The value of a YAML text that `check_values` accepts, else ValueError. A key may replace one that `<<` merges."""
     try:
         depth = 0
         for event in yaml.parse(text, Loader=_Loader):  # first, because the reader recurses, and may crash Python

@@ -19,11 +19,7 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 class Module(NamedTuple):
-    """A module of the user: its file, and what is installed.
-
-    `installed` is the folder or the only file of its installed top-level package, all of which its code digest covers.
-    It is None for a module in the study's folder, of which the digest covers only files that are imported.
-    """
+    """A module of the user: its file, and the installed package or file that its digest covers (None in the study)."""
 
     file: Path
     installed: Path | None

@@ -77,10 +77,7 @@ def ctwa(
 
 
 def _covariance(scores: np.ndarray, advantages: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """(K,) covariances of score and advantage within groups, without Bessel's correction, averaged over the groups.
-
-    A group without a score of the component is left out. A component without any score has NaN.
-    """
+    """(K,) covariances of score and advantage, averaged over the groups that have a score; NaN without any."""
     together = np.where(np.isnan(scores), np.nan, advantages[:, None])
     grouped, values = by_group(together, groups), by_group(scores, groups)
     products = (values - nan_mean(values, 1)) * (grouped - nan_mean(grouped, 1))

@@ -36,19 +36,15 @@ UNKNOWN = Hours(math.nan, math.nan)
 
 @dataclass(frozen=True)
 class Allocation:
-    """Time and resources of a job, once for each time that it ran.
-
-    `seconds` are without suspensions, `start` since 1970 or None; `gpus` is None if AccountingStorageTRES lacks
-    gres/gpu.
-    """
+    """Time and resources of a job, for each time that it ran; `gpus` is None if the accounting counts none."""
 
     id: str
     name: str
     state: str
-    seconds: int
+    seconds: int  # without suspensions
     cpus: int
     gpus: int | None
-    start: float | None = None
+    start: float | None = None  # since 1970
 
 
 #: Allocations of jobs, by cluster, id and name.

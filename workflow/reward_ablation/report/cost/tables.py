@@ -97,24 +97,18 @@ def _summed(runs: pd.DataFrame, arm: str) -> dict[str, Any]:
 
 def write_cost_page(table: pd.DataFrame, study: StudyFile, path: Path) -> None:
     """Write the table as an HTML page of the report, without columns that are empty in this study."""
-    shown = [name for name in table.columns if not _is_empty(name, table[name])]
+    # A column is left out if all values are unknown, or zero in one of what not every study has.
+    optional = [name for name in TIMES if "gpu" in name or name.startswith("scoring_")] + [*JUDGE, *METRIC]
+    empty = table.isna().all() | (table.columns.isin(optional) & ~table.any())
+    shown = [name for name in SCHEMAS["cost"].names if not empty[name]]
     words = {name: name.replace("_", " ").replace("gpu", "GPU").replace("cpu", "CPU") for name in shown}
     layout = {"float_format": hours_text, "na_rep": "not known"}
     heading = f"Cost of the runs of {study.name}"
     write_table_page(table[shown].rename(columns=words), heading, sentence(table.iloc[-1]), path, **layout)
 
 
-def _is_empty(name: str, column: pd.Series) -> bool:
-    """Whether all values are unknown, or zero in a column of GPUs, scoring or requests, which not every study has."""
-    zero_is_empty = "gpu" in name or name.startswith("scoring_") or name in (*JUDGE, *METRIC)
-    return bool(column.isna().all() or (zero_is_empty and not column.any()))
-
-
 def lost(attempts: list[Attempt]) -> list[tuple[int, float]]:
-    """Steps and wall seconds of each attempt after its last checkpoint, which a later attempt trained again.
-
-    The steps of an attempt count as equally long. An attempt without a step in the final model lost all of its time.
-    """
+    """Steps, taken as equally long, and wall seconds of each attempt that a later attempt trained again."""
     losses = []
     for number, attempt in enumerate(attempts, start=1):
         # The last step that is part of the final model: a later attempt may have started from there.
