@@ -1,5 +1,4 @@
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,10 +9,9 @@ import pytest
 
 from analysis.made_up import SCHEMAS, MadeUpStudy, made_tables, write_tables
 from reward_ablation.analysis.gradients.tables import LATER_COLUMNS
-from reward_ablation.analysis.registry import OF_TIMES, RULES, TABLES, files_of
+from reward_ablation.analysis.registry import OF_TIMES
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.report.cost.columns import COST
-from reward_ablation.report.summary import TABLES as SUMMARY_TABLES
 from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256, write_parquet
 
@@ -186,36 +184,3 @@ def test_a_run_trained_on_other_rows_of_the_same_source_is_refused_and_a_set_tha
         made_tables(tmp_path, "provenance")
     (tmp_path / "data" / "train.parquet").unlink()
     assert made_tables(tmp_path, "provenance")["provenance"]["runs"].max() == 2
-
-
-RULES_OF_SNAKEMAKE = Path(__file__).parents[2] / "workflow" / "rules"
-REGISTRY = "RULES in workflow/reward_ablation/analysis/registry.py"
-
-
-def test_each_table_has_columns_and_one_rule_that_writes_it(tmp_path):
-    assert set(SCHEMAS) == set(TABLES), f"SCHEMAS of the rules' modules and {REGISTRY} name different tables"
-    assert sum(len(rule.tables) for rule in RULES.values()) == len(TABLES)
-    MadeUpStudy(arms={"one": {"a": 1.0}, "two": {"a": 2.0}}, steps=2, rollouts=4).write(tmp_path)
-    folder, before = tmp_path / "tables", {"runs.sha256"}
-    for rule in RULES:
-        write_tables(tmp_path, folder, [rule])
-        written = {path.name for path in folder.iterdir() if path.suffix != ".html"} - before
-        assert written - {"runs.sha256"} == set(files_of(rule)), f"{rule} of {REGISTRY}"
-        before |= written
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_each_rule_of_the_registry_is_one_of_the_workflow(rule):
-    text = (RULES_OF_SNAKEMAKE / "tables.smk").read_text()
-    found = re.search(rf"^rule tables_{rule}:\n(.*?)(?=^rule |\Z)", text, re.DOTALL | re.MULTILINE)
-    assert found, f"rule {rule} is in {REGISTRY}: add `rule tables_{rule}` to workflow/rules/tables.smk"
-    code = f'code_of("analysis", "{RULES[rule].module}")'
-    for part in (f'files_of("{rule}")', code, f"-m reward_ablation.analysis {rule} "):
-        assert part in found[1], f"rule tables_{rule} in workflow/rules/tables.smk lacks {part}"
-
-
-def test_the_summary_and_its_rule_read_tables_of_the_registry():
-    assert set(SUMMARY_TABLES) <= set(TABLES) - OF_TIMES
-    rule = (RULES_OF_SNAKEMAKE / "report.smk").read_text()
-    listed = re.search(r"^SUMMARY_TABLES = \[(.*?)\]", rule, re.DOTALL | re.MULTILINE)
-    assert re.findall(r'"(\w+)"', listed[1]) == SUMMARY_TABLES

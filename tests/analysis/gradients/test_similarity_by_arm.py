@@ -108,7 +108,7 @@ def sampled(rng, prompts=8, noise=1.0, truth=0.5, numbers=400):
     rows = np.concatenate([a + shared, b - shared])
     labels = np.tile(np.arange(prompts), 2)
     coefficients = np.repeat(np.eye(2), prompts, axis=1)
-    total = cross_prompt_products(rows @ rows.T, coefficients, coefficients, labels)
+    total = cross_prompt_products(rows @ rows.T, coefficients, labels)
     gram = coefficients @ rows @ rows.T @ coefficients.T
     return total[None], (gram * inverse_norms(gram))[0, 1]
 
@@ -120,7 +120,7 @@ def test_all_splits_in_halves_have_the_mean_of_the_pairs_of_prompts():
     rows = np.concatenate([a, b])
     coefficients = np.repeat(np.eye(2), 4, axis=1)
     labels = np.tile(np.arange(4), 2)
-    total = cross_prompt_products(rows @ rows.T, coefficients, coefficients, labels)
+    total = cross_prompt_products(rows @ rows.T, coefficients, labels)
     halves = []
     for first in combinations(range(4), 2):
         second = [prompt for prompt in range(4) if prompt not in first]

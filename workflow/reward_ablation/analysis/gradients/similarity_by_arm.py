@@ -123,17 +123,14 @@ def corrected_by_arm(halves: pd.DataFrame, steps: int, arm: str, confidence: flo
 
 def cross_prompt_products_of_step(measured: MeasuredStep) -> np.ndarray:
     """Products of the gradients of each component alone over pairs of different prompts: (L + 1, K, K), `all` first."""
-    by_block = [
-        cross_prompt_products(block.grams, block.coefficients, block.coefficients, block.prompts)
-        for block in measured.alone
-    ]
+    by_block = [cross_prompt_products(block.grams, block.coefficients, block.prompts) for block in measured.alone]
     return with_all_layers(np.sum(by_block, axis=0), axis=0)
 
 
-def cross_prompt_products(grams: np.ndarray, left: np.ndarray, right: np.ndarray, prompts: np.ndarray) -> np.ndarray:
-    """Inner products of (V, R) and (W, R) vectors over pairs of rows of different `prompts`, (R,): (..., V, W)."""
+def cross_prompt_products(grams: np.ndarray, vectors: np.ndarray, prompts: np.ndarray) -> np.ndarray:
+    """Inner products of (V, R) vectors over pairs of rows of different `prompts`, (R,): (..., V, V)."""
     # Up to a factor, which cancels in a cosine, this is the mean over all splits of prompts in halves.
-    return np.asarray(left @ (grams * (prompts[:, None] != prompts)) @ right.T)
+    return np.asarray(vectors @ (grams * (prompts[:, None] != prompts)) @ vectors.T)
 
 
 def cosine_with_interval(total: np.ndarray, left_out: np.ndarray, confidence: float) -> tuple[np.ndarray, ...]:
