@@ -93,7 +93,7 @@ def check_component(
     _check_parameters(function, found, arguments, parameters, environment)
     # A user's function may fail without completions.
     if not in_a_file(function) and not missing_variables([*parameters.values()], environment):
-        _check_together(function, found, parameters, environment, root, further)
+        _check_together(function, found, arguments, parameters, environment, root)
     return found, arguments
 
 
@@ -244,13 +244,12 @@ def _check_parameters(
 def _check_together(
     name: str,
     function: RewardFunction,
+    arguments: Arguments,
     parameters: dict[str, Any],
     environment: Mapping[str, str],
     root: Path,
-    further: Sequence[str],
 ) -> None:
     """Call the component with no completions, so that it refuses parameters that do not go together."""
-    arguments = arguments_of(name, function, parameters, further)
     columns = (*arguments.asked, *OF_PROBLEMS) if arguments.any_column else arguments.columns
     values = _values(function, parameters, root, environment)
     try:
