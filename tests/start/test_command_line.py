@@ -108,21 +108,14 @@ def test_an_error_is_one_line_with_status_1(folder):
     ],
 )
 def test_run_and_report_become_snakemake(folder, monkeypatch, words, options):
+    """Values are handed on as the plan reads them: Snakemake would read the numbers of a list or mapping as texts."""
+    monkeypatch.setenv(GIVEN, "replaced")  # and taken away after the test
     for name in ("a.yaml", "b.yaml"):
         (folder / name).write_text("seeds: [0]\n")
     started = []
     monkeypatch.setattr(os, "execv", lambda program, command: started.append(command))
-    asked(*shlex.split(words))
+    asked(*shlex.split(words), "-C", "training={max_steps: 30}", "-C", "seeds=[1, 2]")
+    assert json.loads(os.environ[GIVEN]) == {"training": {"max_steps": 30}, "seeds": [1, 2]}
     home = str(command_line.HOME)
     begin = [sys.executable, "-m", "snakemake", "--snakefile", f"{home}/Snakefile", "--configfile"]
     assert started == [[*begin, *options.format(s=f"{home}/profiles/slurm").split()]]
-
-
-def test_run_hands_values_on_as_the_plan_reads_them(folder, monkeypatch):
-    """Snakemake itself would read the numbers of a list or mapping as texts."""
-    monkeypatch.setenv(GIVEN, "replaced")  # and taken away after the test
-    started = []
-    monkeypatch.setattr(os, "execv", lambda program, command: started.append(command))
-    asked("run", "study.yaml", "-C", "training={max_steps: 30}", "-C", "seeds=[1, 2]")
-    assert len(started) == 1
-    assert json.loads(os.environ[GIVEN]) == {"training": {"max_steps": 30}, "seeds": [1, 2]}

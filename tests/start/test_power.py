@@ -6,10 +6,9 @@ import yaml
 
 from analysis.made_up import MadeUpStudy
 from configs import changed
-from reward_ablation.analysis.statistics.limits import COUNT, SHARE, Limits
 from reward_ablation.start.budget import HEADER, budget
 from reward_ablation.start.decide import PresentInputs
-from reward_ablation.start.power import effects_of, number, power, questions_of
+from reward_ablation.start.power import number, power, questions_of
 from reward_ablation.study.resolve import resolve
 from reward_ablation.system.errors import StudyError
 
@@ -101,15 +100,6 @@ def test_the_size_of_a_data_set_is_stated_prepared_or_configured(study, config, 
     assert questions_of(study, {}) == 7
     changed(config, "data/evaluation/test", {"source": "gsm8k", "split": "test"})
     assert questions_of(resolve(config, "study.yaml", tmp_path), {}) is None
-
-
-def test_effects_that_are_looked_for():
-    assert effects_of(None, SHARE, None) == [0.05, 0.1]
-    assert effects_of(None, SHARE, 0.03) == [0.03]
-    assert effects_of(None, Limits(0, 100), 0.03) == [5, 10]  # the margin is one of shares
-    assert effects_of([5, 10], COUNT, None) == [5, 10]
-    with pytest.raises(StudyError, match="this metric has no limits"):
-        effects_of(None, COUNT, None)
 
 
 STATED = {"hours": 20, "run_hours": 1.0, "seed_sd": 0.02, "questions": 200}
