@@ -367,6 +367,6 @@ def test_a_weight_of_what_is_not_scored_is_no_zero(made_up):
 
 @pytest.mark.parametrize("figure", ["arms", "effects", "learning_curves"])
 def test_a_title_is_about_the_answers_that_the_question_is_about(made_up, figure):
-    given = made_up("a control")
+    given = made_up(CONTROLLED)
     study = given.study.model_copy(update={"primary": given.study.primary.model_copy(update={"mode": "sampled"})})
     assert " (sampled)" in drawn_with(replace(given, study=study), figure).get_suptitle()
