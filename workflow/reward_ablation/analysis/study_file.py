@@ -280,7 +280,7 @@ class StudyFile(Section):
 
     @property
     def datasets_and_modes(self) -> list[tuple[str, str]]:
-        """Data sets with the modes in which they may be answered: the primary question's first, then the study's order."""
+        """Data sets with the modes in which they may be answered: the primary question's, then the study's order."""
         every = [(dataset, mode) for dataset in self.datasets for mode in ("greedy", "sampled")]
         return sorted(every, key=lambda kind: kind != (self.primary.dataset, self.primary.mode))
 
