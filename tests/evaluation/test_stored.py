@@ -15,6 +15,7 @@ from reward_ablation.evaluation import evaluate as module
 from reward_ablation.evaluation import generate, stored
 from reward_ablation.study.answers_record import FORM, NAMING
 from reward_ablation.study.core_digest import deciding_digest
+from reward_ablation.system.errors import StudyError
 from reward_ablation.system.files import sha256, write_json
 from reward_ablation.system.locks import take
 
@@ -192,6 +193,22 @@ def test_scores_of_answers_that_are_replaced_are_removed(evaluate, sets, tmp_pat
     assert evaluate(first, second, options=options) == [("model", "first-1")]
     there = [[(tmp_path / "scores" / folder / path.name).is_file() for folder in folders] for path in sets]
     assert there == [[False, False, True, True], [True] * 4]
+
+
+def test_a_failed_write_makes_no_old_answers_current(evaluate, sets, monkeypatch):
+    """Unfinished answers to other problems are replaced; the disk is full in between."""
+    first, _ = sets
+    evaluate(first, interrupted_after=2)
+    pd.read_parquet(first)[:2].to_parquet(first)
+
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stored, "write_parquet", full)
+        with pytest.raises(StudyError, match="No space left"):
+            evaluate(first)
+    assert evaluate(first) == [(model, "first-1") for model in ("model", "model-step1", "model-step2")]
 
 
 @pytest.mark.parametrize("name", ["write_parquet", "write_json"])
