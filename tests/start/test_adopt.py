@@ -174,6 +174,28 @@ def test_inputs_that_changed_since_are_not_taken_over(left, other, by_runs):
     assert (left.root / left.study.model_file).exists()
 
 
+def test_a_run_that_any_code_keeps_is_not_replaced(left, other):
+    """Of its records only the hidden one is there, as after a start that Snakemake broke off."""
+    here = min(left.study.runs)
+    run = left.root / "runs" / here
+    shutil.copytree(other / "runs" / here, run)
+    change(run / RECORD, code="old")
+    (run / RECORD).rename(run / HIDDEN_RECORD)
+    before = contents(run)
+    assert adopt(other, Decisions(left.study, code_counts=False)).startswith("took over 3 finished runs")
+    assert contents(run) == before
+
+
+def test_runs_of_other_inputs_than_those_here_are_refused(left, other):
+    """These are inputs of two runs each, and no run has both."""
+    files = {"problems": left.study.problems_file, "model": left.study.model_file}
+    for named, record in zip(itertools.cycle(files), sorted(other.glob(f"runs/*/*/{RECORD}"))):
+        change(record, inputs={"problems": "other", "model": "other", named: sha256(other / files[named])})
+    with pytest.raises(StudyError, match="took over no run; its runs had other inputs than those here"):
+        adopt(other, Decisions(left.study))
+    assert not (left.root / left.study.answers_folder).exists()
+
+
 def test_no_run_is_there_before_its_answers(left, other, monkeypatch):
     """A taking over that is killed after any number of files, and made again, leaves no answers to make."""
     take_one, files = module._take, 0
