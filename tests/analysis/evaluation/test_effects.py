@@ -65,17 +65,6 @@ def test_an_effect_that_is_a_difference_of_two_arms_has_its_estimate_and_interva
         assert found[columns].tolist() == pytest.approx([row[column] for column in columns], abs=1e-5)
 
 
-def test_an_arm_with_settings_of_its_own_has_no_part_in_effects(capsys):
-    content = MadeUpStudy(FACTORIAL, design="factorial", layers=0).plan()
-    for run in content["runs"]:
-        if run["arm"] == "correctness_format":
-            run["spec"]["training"]["learning_rate"] = 1.0
-    study = StudyFile.model_validate(content)
-    assert arms_with_equal_settings({run.arm: run.spec for run in study.runs}) == ["correctness", "format"]
-    assert effects_of(study) == []  # an arm of the factorial design is missing
-    assert "without correctness_format, whose settings differ in more than weights" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(("changed", "without"), [("control", "control"), ("others", "full, control")])
 def test_a_control_with_other_settings_is_no_control(tmp_path, capsys, changed, without):
     arms = arms_of({"full": (1, 1, 0), "a": (1, 0, 0), "b": (0, 1, 0), "control": (0, 0, 1)})

@@ -51,8 +51,9 @@ def test_control_format_and_unassigned_characters_are_escapes():
 def test_a_verdict_in_words():
     columns = ["correct_strict", "correct_lenient", "tokens", "truncated"]
     rows = pd.DataFrame([(True, True, 10, False), (False, True, 1, False), (False, False, 16, True)], columns=columns)
+    rows["scores"] = ["quality 0.5", None, None]
     assert [verdict(row) for _, row in rows.iterrows()] == [
-        "right, 10 tokens",
+        "right, quality 0.5, 10 tokens",
         "right, but not in the format, 1 token",
         "wrong, 16 tokens, cut off by the limit",
     ]
@@ -68,6 +69,7 @@ def test_model_output_does_nothing_on_the_page(tmp_path):
     assert not any(tag in page for tag in ("<script", "<b>", "<i>", *"\x1b\u202e\u2066\x00\r"))
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "more characters)" in page
+    assert "w" * 2000 not in page
 
 
 @pytest.mark.parametrize("has_base", [True, False])
