@@ -1,5 +1,6 @@
-"""Components of length and repetition, and the refusal of wrong parameters."""
+"""Components of length and repetition, the control of noise, and the refusal of wrong parameters."""
 
+import random as generator
 from math import sqrt
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from public_data import rows
 from reward_ablation.rewards import grade
 from reward_ablation.rewards.components.character_length import character_length
 from reward_ablation.rewards.components.cosine_length import cosine_length
+from reward_ablation.rewards.components.random import random
 from reward_ablation.rewards.components.repetition_penalty import repetition_penalty
 from reward_ablation.rewards.components.soft_overlong import soft_overlong
 from reward_ablation.rewards.components.token_length import token_length
@@ -94,3 +96,15 @@ def test_a_wrong_parameter_is_refused_in_one_line_before_any_job(function, param
         load_component(function, parameters, Path())
     assert message in str(refusal.value)
     assert "\n" not in str(refusal.value)
+
+
+def test_random_repeats_moves_no_generator_and_is_uniform():
+    state = generator.getstate()
+    scores = random(["a", "b", "a", "a"], ["p", "p", "p", "q"], seed=1)
+    assert generator.getstate() == state
+    assert scores[0] == 0.9761793527944991  # another number would change each run with this component
+    assert scores[0] == scores[2]
+    assert len({*scores, *random(["a"], ["p"], seed=2)}) == 4  # seed, problem and text each count
+    many = random([str(n) for n in range(4000)], ["p"] * 4000)
+    assert all(0 <= score < 1 for score in many)
+    assert abs(sum(many) / 4000 - 0.5) < 0.02  # the standard error of the mean is 0.0046

@@ -17,8 +17,6 @@ from reward_ablation.rewards import grade, grade_batch
 from reward_ablation.rewards.grading import grader
 from reward_ablation.rewards.grading.math_worker import MathWorker
 
-from .spellings import marked
-
 #: A file that only executed code could make.
 CANARY = "grader_ran_a_completion"
 #: Never correct, and never an error, because the golds are sound.
@@ -75,7 +73,7 @@ def cases(count: int, seed: int = 2) -> list[tuple[str, str]]:
     """Completions with an answer in a box that is none, and their golds; each text of ALONE is among them."""
     rng = random.Random(seed)
     texts = [text.replace("N", "987654321") for text in ALONE] + [rubbish(rng) for _ in range(count - len(ALONE))]
-    return [(marked(text, "boxed"), rng.choice(GOLDS)) for text in texts]
+    return [(rf"\boxed{{{text}}}", rng.choice(GOLDS)) for text in texts]
 
 
 #: Few that together take every path, for the ways of grading.

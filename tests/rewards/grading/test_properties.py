@@ -1,6 +1,7 @@
 """Properties of grading that hold for any text, and for any number in any notation."""
 
 import re
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import product
 
@@ -9,11 +10,39 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from public_data import rows
-from reward_ablation.rewards import extract, grade
+from reward_ablation.rewards import extract, grade, grade_answer
 from reward_ablation.rewards.grading.exact import exact_value
 from reward_ablation.rewards.grading.normalisation import normalise
 
-from .spellings import FORMATS, marked, notations
+FORMATS = ["boxed", "hash", "final", "tag"]
+
+
+def marked(answer: str, answer_format: str) -> str:
+    """An answer where its format wants it."""
+    return {
+        "boxed": rf"\boxed{{{answer}}}",
+        "hash": f"\n#### {answer}",
+        "final": f"\nFinal: {answer}",
+        "tag": f"<answer>{answer}</answer>",
+    }[answer_format]
+
+
+def notations(value: Fraction) -> list[str]:
+    """Exact ways to write a number, at least two: also decimal, percent, scientific and mixed where it can be done."""
+    sign, p, q = ("-" if value < 0 else ""), abs(value.numerator), value.denominator
+    written = [rf"{sign}\frac{{{p}}}{{{q}}}", f"{sign}{p}/{q}", rf"{sign}\dfrac{{{2 * p}}}{{{2 * q}}}"]
+    if 10**40 % q == 0:
+        with localcontext() as context:
+            context.prec = 400
+            decimal = Decimal(p) / Decimal(q)
+            percent, small = decimal * 100, decimal.scaleb(-3)
+        written += [f"{sign}{decimal:f}", f"{sign}{decimal:,f}", rf"{sign}{percent:f}\%"]
+        written += [f"{sign}{decimal:f}000" if q > 1 else f"{sign}{p}.00"]
+        written += [rf"{sign}{small:f} \times 10^{{3}}", f"{sign}{decimal * 1000:f}e-3"]
+    if q > 1 and p > q:
+        written += [rf"{sign}{p // q}\frac{{{p % q}}}{{{q}}}", f"{sign}{p // q} {p % q}/{q}"]
+    return written
+
 
 #: The same examples in every run; a busy machine is no failure.
 fixed = settings(derandomize=True, deadline=None, max_examples=50)
@@ -118,3 +147,36 @@ def test_the_short_cut_for_plain_numbers_is_what_the_rules_give():
     for parts in product(["", "$", r"\$"], ["", "-", "+"], numbers, ["", ".", "%", r"\%", r"\%."]):
         text = "".join(parts)
         assert normalise(text) == normalise(f" {text} "), text  # a space is no plain number
+
+
+VALUES = ["-7", r"\frac{1}{3}", "1", r"\sqrt{2}", "2", r"2\pi", "12.5"]  # in ascending order, for the intervals
+places = st.lists(st.integers(0, 6), min_size=4, max_size=4, unique=True)
+#: Ways to write four values, which say something else if two of the values change places.
+FORMS = [
+    "a={}, b={}, c={}, d={}",
+    r"AB = {}, BC = {}, CD = {} \text{{ and }} DA = {}",
+    "f(0)={}, f(1)={}, f(2)={}, f(3)={}",
+    "x={}, y={} or x={}, y={}",
+    "x={},y={};x={},y={}",
+    "({}, {}), ({}, {})",
+    "{}, {} or {}, {}",
+    r"[{}, {}] \cup [{}, {}]",
+    "({}, {}, {}, {})",
+    "{} apples, {} pears, {} eggs, {} plums",
+    r"{}\text{{ days }}{}\text{{ hours }}{}\text{{ minutes }}{}\text{{ seconds}}",
+    r"\begin{{pmatrix}} {} & {} \\ {} & {} \end{{pmatrix}}",
+    r"\angle A = {}, \angle B = {}, \angle C = {}, \angle D = {}",
+]
+
+
+@settings(fixed, max_examples=200)
+@given(form=st.sampled_from(FORMS), places=places, first=st.integers(0, 3), second=st.integers(0, 3))
+def test_two_values_that_change_places_are_never_accepted(form, places, first, second):
+    assume(first < second)
+    assume(form != "{}, {} or {}, {}" or first < 2 <= second)  # a bare list has no order
+    values = [VALUES[place] for place in (sorted(places) if "cup" in form else places)]
+    swapped = list(values)
+    swapped[first], swapped[second] = values[second], values[first]
+    assert grade_answer(form.format(*values), form.format(*values)).status == "correct"
+    assert grade_answer(form.format(*swapped), form.format(*values)).status != "correct"
+    assert grade_answer(form.format(*values), form.format(*swapped)).status != "correct"
