@@ -126,8 +126,3 @@ def test_what_a_training_job_is_asked_and_told(config):
         "b": "",
         "c": " --vllm-memory-percent 90 --vllm-sleep 0",
     }
-
-
-def test_a_study_may_compare_transformers_with_vllm(config):
-    config["arms"]["arms"]["b"] = {**config["arms"]["arms"]["a"], "launch": {"vllm": COLOCATE}}
-    assert len({*resolve(config, "s", Path()).keys.values()}) == 2

@@ -12,9 +12,6 @@ from reward_ablation.system.errors import StudyError
 RANDOM = {"function": "random", "scored": "where_trained"}
 
 
-SHORT = {"max_steps": 5, "report_to": "tensorboard"}
-
-
 def resolved(config):
     return resolve(config, "study.yaml", Path())
 
@@ -61,8 +58,8 @@ def test_the_arms_of_a_design_stay_beside_others(config):
 
 def test_a_control_that_is_none_is_warned_of(with_control):
     assert resolved(with_control).warnings == []
-    changed(with_control, "arms/arms/noise/weights", {"random": 1, "format": 0.1})
-    changed(with_control, "arms/arms/noise", with_control["arms"]["arms"]["noise"] | {"training": SHORT})
+    settings = {"max_steps": 5, "report_to": "tensorboard"}
+    with_control["arms"]["arms"]["noise"] = {"weights": {"random": 1, "format": 0.1}, "training": settings}
     assert resolved(with_control).warnings == [
         "control: arm noise is trained on format (answer_format); a control is trained on components with function: "
         "random alone",

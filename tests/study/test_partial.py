@@ -20,13 +20,8 @@ CONTENT = {
     "questions": {"one": "q1", "two": "q2"},
     "baseline": "full",
     "control": "control",
-    "primary": {
-        "dataset": "one",
-        "declared": "2026-01-31T12:00:00Z",
-        "contrasts": [{"arm": "less", "against": "full"}, {"arm": "control", "against": "full"}],
-    },
+    "primary": {"dataset": "one", "contrasts": [{"arm": arm, "against": "full"} for arm in ("less", "control")]},
     "claims": [],
-    "bootstrap": 100,
 }
 
 

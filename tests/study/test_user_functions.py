@@ -84,13 +84,17 @@ def test_a_module_counts_by_its_content_wherever_it_is(tmp_path, monkeypatch, ed
     assert [before != after for before, after in zip(digests[0], digests[2], strict=True)] == [own, installed]
 
 
-@pytest.mark.parametrize("kind", [ComponentSpec, CombineSpec])
-def test_a_module_that_has_changed_since_the_start_is_refused(tmp_path, kind):
+@pytest.mark.parametrize(
+    ("kind", "keys"),
+    [
+        (CombineSpec, {"method": "own_five.inner:f"}),
+        (ComponentSpec, {"function": "own_five.inner:f", "placement": "all_tokens"}),
+    ],
+)
+def test_a_module_that_has_changed_since_the_start_is_refused(tmp_path, kind, keys):
     """By a job, and by the process that made the spec, which has read the old text."""
     written(tmp_path / "own_five", {"inner.py": "def f(completions): return [1.0]\n"})  # without an `__init__.py`
-    named = {"method" if kind is CombineSpec else "function": "own_five.inner:f", "parameters": {}}
-    named |= {} if kind is CombineSpec else {"placement": "all_tokens"}
-    part = kind(**named, code=function_digest("own_five.inner:f", tmp_path))
+    part = kind(**keys, parameters={}, code=function_digest("own_five.inner:f", tmp_path))
     check_unchanged(part, {}, tmp_path)
     (tmp_path / "own_five" / "inner.py").write_text("def f(completions): return [2.0]\n")
     for caches in ((), (code_digest.content, code_digest.source)):
