@@ -3,11 +3,13 @@
 import html
 import re
 
+import pandas as pd
 import pytest
 from matplotlib.text import Text
 
+from reward_ablation.analysis.training_rewards import end_of_training
 from reward_ablation.figures.evaluation import by_level, differences, primary
-from reward_ablation.report.main_table import as_latex, as_markdown, latex, main_table
+from reward_ablation.report.main_table import as_latex, as_markdown, latex, main_table, table_of_training
 from reward_ablation.report.overview import overview
 from reward_ablation.report.summary import about_seeds, setting, summary
 from reward_ablation.study.looks import Sequential
@@ -194,3 +196,27 @@ def test_a_primary_data_set_that_is_not_shown_is_named(made, cost):
         by_level(tables["paired_differences"].iloc[:0], study),
     ):
         assert words in " ".join(text.get_text() for text in figure.findobj(Text))
+
+
+def test_a_study_without_evaluation_compares_the_scores_at_the_end_of_training(made, cost):
+    study, tables = made
+    study = study.model_copy(update={"datasets": [], "has_base": False})
+    # The n-th arm is higher by 0.10 n with seed 0, and by 0.11 n with seed 1.
+    rows = [
+        (arm, seed, step, "format", number * (0.1 + 0.01 * seed))
+        for number, arm in enumerate(study.arm_names)
+        for seed in (0, 1)
+        for step in (1, 2)
+    ]
+    tables["rewards_by_step"] = pd.DataFrame(rows, columns=["arm", "seed", "step", "quantity", "mean"])
+    first, second = study.arm_names[:2]
+    end = end_of_training(study, tables["rewards_by_step"])[1]
+    ends = f"[{end.low:.3f}, {end.high:.3f}]"
+    assert end.low < 0.1 < 0.11 < end.high
+    words = summary(study, tables, cost)
+    assert f"| {first} | format | 0.000 | – | – |\n| {second} | format | 0.105 | 0.105 | {ends} |" in words
+    main = table_of_training(study, tables["rewards_by_step"])
+    assert [row[-2:] for row in main.rows][:2] == [["0.000", "–"], [f"0.105 {ends}", "–"]]
+    page = html.unescape(overview(study, tables, cost, b""))
+    assert f"3 of 3 differences to {first} have an interval without 0." in page
+    assert f"{second} minus {first}, format: 0.105 {ends}" in page

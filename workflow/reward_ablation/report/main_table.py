@@ -20,7 +20,7 @@ from reward_ablation.analysis.statistics.limits import UNLIMITED
 from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.training_rewards import end_of_training
 from reward_ablation.analysis.words import counted, number, p_value, with_interval
-from reward_ablation.report.summary import difference_of, markdown, over_words, plain
+from reward_ablation.report.summary import known_interval, markdown, over_words, plain
 from reward_ablation.system.plain_values import printable
 
 #: Marks of a number of a flagged arm (its seeds differ unusually), and of a p-value outside the declared comparisons.
@@ -81,16 +81,12 @@ def table_of_training(study: StudyFile, rewards_by_step: pd.DataFrame) -> MainTa
     ends = end_of_training(study, rewards_by_step)
     rows = []
     for arm in study.arms:
-        of_arm = {end.component: end for end in ends if end.arm == arm.name}
-        cells = [
-            number(of_arm[name].mean, UNLIMITED)
-            + ("" if arm.name == study.baseline else f" {difference_of(of_arm[name])[1]}")
-            if name in of_arm
-            else "–"
-            for name in study.components
-        ]
+        cells = dict.fromkeys(study.components, "–")
+        for end in (end for end in ends if end.arm == arm.name):
+            bracket = "" if arm.name == study.baseline else known_interval(end.difference, end.low, end.high)[1]
+            cells[end.component] = f"{number(end.mean, UNLIMITED)} {bracket}".rstrip()
         weights = [f"{arm.weights[name]:g}" for name in study.components]
-        rows.append([arm.name, *weights, str(len(study.runs_of(arm.name))), *cells])
+        rows.append([arm.name, *weights, str(len(study.runs_of(arm.name))), *cells.values()])
     words = (
         f"Study {study.name}: {printable(study.model)}, trained on {printable(study.training_data)}. Nothing was "
         "evaluated. Weights, then mean scores over the last tenth of the training steps and over seeds. Brackets: "

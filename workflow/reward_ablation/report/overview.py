@@ -21,7 +21,7 @@ from reward_ablation.analysis.study_file import StudyFile
 from reward_ablation.analysis.training_rewards import end_of_training
 from reward_ablation.analysis.words import counted, numbers, p_value
 from reward_ablation.report.cost.columns import sentence as cost_sentence
-from reward_ablation.report.summary import REWARDS, about_seeds, declared_sentence, difference_of, nothing_measured
+from reward_ablation.report.summary import REWARDS, about_seeds, declared_sentence, known_interval, nothing_measured
 from reward_ablation.study.primary import named_contrasts
 from reward_ablation.system.html_page import POLICY, TEMPLATES
 from reward_ablation.system.plain_values import printable
@@ -168,7 +168,8 @@ def training_result(study: StudyFile, rewards: pd.DataFrame) -> tuple[str, list[
     """How the scores at the end of training differ from the baseline's: a sentence, and a line for each difference."""
     rows = [row for row in end_of_training(study, rewards) if row.arm != study.baseline]
     apart = [row for row in rows if row.low > 0 or row.high < 0]
-    lines = [f"{row.arm} minus {study.baseline}, {row.component}: {' '.join(difference_of(row))}" for row in rows]
+    words = [" ".join(known_interval(row.difference, row.low, row.high)) for row in rows]
+    lines = [f"{row.arm} minus {study.baseline}, {row.component}: {of}" for row, of in zip(rows, words, strict=True)]
     return (
         f"Mean scores over the last tenth of the training steps: {len(apart)} of "
         f"{counted(len(rows), 'difference')} to {study.baseline} have an interval without 0.",

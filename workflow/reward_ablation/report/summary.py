@@ -30,7 +30,7 @@ from reward_ablation.analysis.provenance import sentence as provenance_sentence
 from reward_ablation.analysis.statistics.intervals import level_of
 from reward_ablation.analysis.statistics.limits import UNLIMITED, Limits
 from reward_ablation.analysis.study_file import StudyFile
-from reward_ablation.analysis.training_rewards import EndOfTraining, end_of_training
+from reward_ablation.analysis.training_rewards import end_of_training
 from reward_ablation.analysis.words import counted, number, numbers, p_value
 from reward_ablation.config.sections.evaluation import OF_ALL_TASKS
 from reward_ablation.report.cost.columns import sentence as cost_sentence
@@ -143,7 +143,7 @@ def training_rewards(study: StudyFile, rewards: pd.DataFrame) -> list[str]:
     """Section on the scores at the end of training, which a study without evaluation compares."""
     cells = [
         [row.arm, row.component, number(row.mean, UNLIMITED)]
-        + (["–", "–"] if row.arm == study.baseline else difference_of(row))
+        + (["–", "–"] if row.arm == study.baseline else known_interval(row.difference, row.low, row.high))
         for row in end_of_training(study, rewards)
     ]
     return [
@@ -154,12 +154,6 @@ def training_rewards(study: StudyFile, rewards: pd.DataFrame) -> list[str]:
         "number. Runs that sample other prompts at these steps differ for that reason, too.",
         markdown(["arm", "component", "mean score", f"difference to {study.baseline}", "interval"], cells),
     ]
-
-
-def difference_of(row: EndOfTraining) -> list[str]:
-    """Cells of a difference at the end of training and of its interval."""
-    difference, low, high = numbers(UNLIMITED, row.difference, row.low, row.high)
-    return [difference, "not known" if np.isnan(row.low) else f"[{low}, {high}]"]
 
 
 def setting(study: StudyFile) -> str:
@@ -359,8 +353,9 @@ def advantage_sizes(study: StudyFile, table: pd.DataFrame | None) -> list[str]:
     rows = numbered(table)
     cells = []
     for _, row in rows.iterrows():
-        ratio = ["1", "–"] if row["arm"] == study.baseline else known_interval(row, "ratio", "ratio_low", "ratio_high")
-        cells.append([row["arm"], *known_interval(row, "estimate", "low", "high"), *ratio, row["row"]])
+        size = known_interval(*row[["estimate", "low", "high"]])
+        ratio = known_interval(*row[["ratio", "ratio_low", "ratio_high"]])
+        cells.append([row["arm"], *size, *(["1", "–"] if row["arm"] == study.baseline else ratio), row["row"]])
     ordered, range_ = rows.dropna(subset="ratio").sort_values("ratio", kind="stable"), ""
     if len(ordered) > 1:  # ratios, as sizes are over each arm's own seeds, and so cannot be compared
         ratios = zip(numbers(UNLIMITED, *ordered["ratio"].iloc[[0, -1]]), ordered["arm"].iloc[[0, -1]], strict=True)
@@ -377,10 +372,10 @@ def advantage_sizes(study: StudyFile, table: pd.DataFrame | None) -> list[str]:
     ]
 
 
-def known_interval(row: pd.Series, estimate: str, low: str, high: str) -> list[str]:
+def known_interval(estimate: float, low: float, high: float) -> list[str]:
     """Cells of an estimate and its interval. An arm with one seed and few steps has no interval."""
-    value, *ends = numbers(UNLIMITED, *(row[name] for name in (estimate, low, high)))
-    return [value, "not known" if pd.isna(row[low]) else f"[{ends[0]}, {ends[1]}]"]
+    value, *ends = numbers(UNLIMITED, estimate, low, high)
+    return [value, "not known" if np.isnan(low) else f"[{ends[0]}, {ends[1]}]"]
 
 
 def datasets_and_modes(study: StudyFile, table: pd.DataFrame) -> list[tuple[str, str, pd.DataFrame]]:
