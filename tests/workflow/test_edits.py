@@ -73,6 +73,7 @@ ALL = MIXED | SHORT
 NONE: set[str] = set()
 TABLE = [
     Row("one weight of one arm", config("arms.arms.mixed.weights.format", 0.6), MIXED, "format 0.5 → 0.6"),
+    Row("a weight where was none", config("arms.arms.mixed.weights.brevity", 0.5), MIXED, "brevity 0 → 0.5"),
     Row("an arm added", config("arms.arms.more", {"weights": {"format": 1}}), MORE, "new arm"),
     Row(
         "a component's formula",
