@@ -251,12 +251,17 @@ def costly_leftovers(leftovers: Sequence[Leftover]) -> list[Leftover]:
     return [leftover for leftover in leftovers if leftover.owner in costly_ones]
 
 
+def foreign_in(run: Path) -> list[str]:
+    """Names in a run's folder that are not the workflow's own."""
+    return sorted(name for name in os.listdir(run) if not _OF_A_RUN.fullmatch(name))
+
+
 def delete(leftover: Leftover, root: Path) -> str | None:
     """Delete a leftover and empty folders above. Returns why it was kept, or what is left to do."""
     path = leftover.path
     is_run = path.is_dir() and bool(re.fullmatch(SEED, path.name))
     may_be_in_use = is_run or path.name in (PREVIEW, UNFINISHED) or path.name.endswith((SFT_WORK, ".requests.tmp"))
-    if is_run and (foreign := sorted(name for name in os.listdir(path) if not _OF_A_RUN.fullmatch(name))):
+    if is_run and (foreign := foreign_in(path)):
         return f"holds {foreign[0]}, which is not the workflow's"
     try:
         with take(path / LOCK) if may_be_in_use else nullcontext():
