@@ -6,7 +6,14 @@ import pytest
 from scipy.stats import t
 
 from analysis.made_up import MadeUpStudy
-from reward_ablation.analysis.evaluation.by_level import FEWEST, differences_by_level, groups_of
+from reward_ablation.analysis.evaluation.by_level import (
+    FEWEST,
+    FEWEST_OF_ONE_SEED,
+    Group,
+    differences_by_level,
+    groups_of,
+    of_group,
+)
 from reward_ablation.analysis.evaluation.question_means import ModeMeans
 from reward_ablation.analysis.study_file import read_study
 from reward_ablation.system.files import write_parquet
@@ -54,9 +61,9 @@ def test_a_difference_that_depends_on_the_level_is_found(study):
 
 
 def test_few_questions_count_by_their_own_degrees_of_freedom(study):
-    """One seed: the difference varies at ten questions alone."""
+    """One seed: the difference varies at thirty questions alone."""
     found, root, read = study
-    primary, inside = found.primary, np.arange(QUESTIONS) < FEWEST
+    primary, inside = found.primary, np.arange(QUESTIONS) < FEWEST_OF_ONE_SEED
     levels = pd.read_parquet(root / found.questions[primary.dataset]).assign(level=np.where(inside, 1, 2))
     write_parquet(levels, root / found.questions[primary.dataset])
     noise = np.where(inside, np.tile([0.05, 0.15], QUESTIONS // 2), 0.02)
@@ -70,9 +77,25 @@ def test_few_questions_count_by_their_own_degrees_of_freedom(study):
 
     table = pd.concat(differences_by_level(found, root, read_one)).set_index("group")
     assert np.allclose(table["from_rest"], table.index.map({"1": 0.08, "2": -0.08}))
-    error = 0.05 / np.sqrt(FEWEST)  # of a mean of ten
-    widths = (table["from_rest_high"] - table["from_rest_low"]) / (2 * t.ppf(0.975, FEWEST - 1) * error)
-    assert widths.between(1, 1.1).all()  # .93 with the degrees of all questions
+    error = 0.05 / np.sqrt(FEWEST_OF_ONE_SEED)
+    widths = (table["from_rest_high"] - table["from_rest_low"]) / (2 * t.ppf(0.975, FEWEST_OF_ONE_SEED - 1) * error)
+    assert widths.between(0.97, 1.05).all()  # .95 with the degrees of all questions
+    levels.loc[inside, "level"] = np.where(np.arange(QUESTIONS)[inside] < FEWEST_OF_ONE_SEED - 1, 1, 3)
+    write_parquet(levels, root / found.questions[primary.dataset])
+    assert differences_by_level(found, root, read_one) == []  # one group is too small for one seed, and one is left
+
+
+@pytest.mark.parametrize(("seeds", "questions"), [(1, FEWEST_OF_ONE_SEED), (2, FEWEST)])
+def test_without_an_effect_few_p_values_are_small(study, seeds, questions):
+    """Single answers that are right or wrong, in 300 made-up studies."""
+    found, rng, small = study[0].model_copy(update={"bootstrap": 200}), np.random.default_rng(1), []
+    group, contrasts = Group("level", "1", np.arange(500) < questions), found.primary.contrasts[:1]
+    for _ in range(300):
+        rates = rng.beta(1.2, 0.8, 500)
+        arms = {arm: {n: (rng.random(500) < rates).astype(float) for n in range(seeds)} for arm in found.arm_names}
+        [row] = of_group(group, contrasts, arms, found)
+        small.append(row["p"].iloc[0] < 0.05)
+    assert np.mean(small) < 0.09  # with ten questions and one seed .13
 
 
 def test_groups_are_in_the_order_of_their_values():

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from reward_ablation.analysis.evaluation.by_level import FEWEST
+from reward_ablation.analysis.evaluation.by_level import FEWEST, FEWEST_OF_ONE_SEED
 from reward_ablation.analysis.evaluation.effects import NO_COMMON_SEED, lack_a_common_seed
 from reward_ablation.analysis.evaluation.metrics import metrics_of_study, name_of, panels
 from reward_ablation.analysis.statistics.intervals import level_of
@@ -246,7 +246,8 @@ def effects(component_effects: pd.DataFrame, study: StudyFile) -> Figure:
 def by_level(table: pd.DataFrame, study: StudyFile) -> Figure:
     """Draw the difference at the questions of each level or subject, and how far this is from that at all others."""
     if table.empty:
-        none = f"The primary data set has no two levels or subjects with {FEWEST} questions or more."
+        none = f"The primary data set has no two levels or subjects with {FEWEST} questions or more"
+        none += f" ({FEWEST_OF_ONE_SEED} where arms have one seed)."
         return page_of_words(study.primary_not_shown or none)
     look, count = arm_looks(study), len(table)
     keys = [" ".join(map(str, labels)) for labels in table[["arm", "baseline", "by", "group"]].to_numpy()]
