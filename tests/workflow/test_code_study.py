@@ -39,7 +39,7 @@ def test_a_study_of_programs_speaks_of_passes(tmp_path):
     study = Study(tmp_path, config)
     (tmp_path / "train.jsonl").write_text(tasks("Add"))
     (tmp_path / "test.jsonl").write_text(tasks("Multiply"))
-    study.make("--", "results/tiny/figures/all.pdf", "results/tiny/tables/summary.md")
+    study.make()
 
     summary = (study.results / "tables/summary.md").read_text()
     assert "passes" in summary
