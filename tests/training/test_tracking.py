@@ -22,7 +22,7 @@ from reward_ablation.training.around.tracking import prepare_wandb, tracker_sett
 from .conftest import job_of, spec_with
 from .interrupting import SAVING, attempts, digests
 
-#: Where `make test` installs W&B.
+#: Where `make test-all` installs W&B.
 PACKAGES = Path(sys.prefix) / "wandb"
 
 TRACKING = {"report_to": "wandb", "run_name": "demo-mixed-seed0", "project": "study", "group": "mixed"}
@@ -85,7 +85,7 @@ def assert_spread_is_of_the_rollouts(rows: list[dict], run: Path) -> None:
 def test_an_interrupted_run_goes_on_in_the_same_runs_of_wandb_and_trackio(start, tmp_path):
     there = [name for name in ("wandb", "trackio") if find_spec(name) or (PACKAGES / name).is_dir()]
     if not there:
-        pytest.skip("neither W&B nor Trackio is installed; `make test` installs W&B")
+        pytest.skip("neither W&B nor Trackio is installed; `make test-all` installs W&B")
     run, plain = tmp_path / "mixed-0" / "seed0", tmp_path / "plain" / "seed0"
     tracking, folder = {**TRACKING, "report_to": there}, tmp_path / "trackio"
     assert start(run, tracking, step=3, TRACKIO_DIR=str(folder)) == 3

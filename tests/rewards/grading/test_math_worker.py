@@ -153,8 +153,9 @@ def test_signals_to_all_processes_of_a_job_do_not_end_it(starting):
         judge(asked, "1", "x")
     question = threading.Thread(target=lambda: verdicts.append(judge(asked, "7", ENDLESS)))
     question.start()
-    wait_until(lambda: set(children(os.getpid())) - before and (starting or children(asked.pid)))
-    for process in [first := (set(children(os.getpid())) - before).pop(), *children(first)]:
+    wait_until(lambda: set(children(os.getpid())) - before if starting else children(asked.pid))
+    first, started = asked.pid, set(children(os.getpid())) - before
+    for process in started if starting else {first, *children(first)}:
         for number in (signal.SIGTERM, signal.SIGINT):
             with contextlib.suppress(ProcessLookupError):  # ps, which lists them
                 os.kill(process, number)
