@@ -20,5 +20,6 @@ def test_a_study_to_its_tables_in_a_folder_whose_name_is_a_command(study: Cluste
     expected = ["evaluate.one", "evaluate.two", "evaluate_base", "train.one", "train.two"]
     assert jobs == expected, "and nothing that takes seconds"
     cost = pd.read_csv(study.results / "tables" / "cost.csv").set_index("arm")
-    assert (cost["cpu_hours_of_jobs"] > cost["cpu_hours"]).all(), "a job begins before its training does"
+    own, of_jobs = cost["cpu_hours"], cost["cpu_hours_of_jobs"]
+    assert ((of_jobs >= own) & (own > 0)).all(), "a job begins before its training does, perhaps by less than a digit"
     assert not list(study.results.glob("logs/slurm/**/*.log")), "logs of jobs that ended well are gone"
