@@ -9,6 +9,7 @@ import pytest
 from combination.batches import combine, made_up, made_up_gram
 from reward_ablation.combination.gram_weights import live_components
 from reward_ablation.combination.normalisation import z_scores
+from reward_ablation.combination.of_run import gram_of, with_step
 from reward_ablation.system.errors import StudyError
 
 #: Weights by torchjd 0.18.0 and its solvers (quadprog, ecos), from Gram matrices of trace K, to absolute tolerances of
@@ -208,3 +209,12 @@ def test_large_changes_of_drw_are_scaled_down_and_stay_finite():
 def test_a_gram_matrix_that_is_not_finite_is_refused():
     with pytest.raises(StudyError, match=r"^upgrad: the Gram matrix of the components' gradients is not finite"):
         rescaled("upgrad", np.array([[1.0, np.nan], [np.nan, 1.0]]), [1.0, 1.0])
+
+
+def test_an_average_of_equal_steps_is_the_step_however_few_there_are():
+    """In the scale of mean squared length 1, which makes it the same for gradients of any length."""
+    total, state = np.array([[2.0, 1.0], [1.0, 4.0]]), {}
+    for step in range(3):
+        state = with_step(state, step, total * 10**step, total, "averaged")
+        assert gram_of(state, "averaged") == pytest.approx(total / 3)
+    assert state["steps"] == 3
