@@ -90,8 +90,7 @@ def of_dataset(
     means = {mode: joined_means(of_one[mode], of_other[mode]) for mode in of_one if mode in of_other}
     resamples = min(each.study.bootstrap for each in both)
     # The second folder in a path of answers or scores is named by the key of the settings.
-    files = [[of_study for of_study in (each.study.answers, each.study.scores) if of_study] for each in both]
-    keys = [[by_dataset[dataset].split("/")[1] for by_dataset in of_study] for of_study in files]
+    keys = [[files[dataset].split("/")[1] for files in (of.study.answers, of.study.scores) if files] for of in both]
     known = not (one.study.imported or other.study.imported)
     evaluation = ("same" if keys[0] == keys[1] else "differ") if known else "unknown"
     parts = []

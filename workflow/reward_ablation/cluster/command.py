@@ -1,4 +1,8 @@
-"""Calls of Slurm's commands. A failure of any kind, also no answer, is a `SlurmError`."""
+"""Calls of Slurm's commands. A failure of any kind, also no answer, is a `SlurmError`.
+
+The Slurm executor, the checks before a submission, the lists of jobs and the table of costs call `run_slurm_command`.
+What they do about a failure differs: `status` goes on without Slurm, and a submission is tried again.
+"""
 
 from __future__ import annotations
 

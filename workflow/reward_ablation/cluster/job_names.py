@@ -1,6 +1,7 @@
 """Names and comments of a study's Slurm jobs, by which a later start, `status` and the costs recognise the jobs.
 
-A Slurm job of a bundle has the name of the first job that it does, and its comment tells of all.
+The Slurm executor gives each job its name and comment when it submits the job. A Slurm job of a bundle does several
+jobs of Snakemake in turn: it has the name of the first, and its comment tells of all.
 """
 
 from __future__ import annotations

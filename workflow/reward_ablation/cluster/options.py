@@ -1,7 +1,9 @@
 """Options of `sbatch` that a user may set in the site file, in an arm's resources or in the environment.
 
-This is a list of allowed options, because a list of refused options is never complete: `sbatch` accepts each option by
-any unambiguous beginning of its name, short options joined in one word, and more options in each version.
+The reader of the site file and the request of a job check such options here. The executor warns of variables that have
+no effect. This is a list of allowed options, because a list of refused options is never complete: `sbatch` accepts each
+option by any unambiguous beginning of its name, short options joined in one word, and more options in each version.
+Allowed options are passed on with their full names.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 A job that Slurm itself starts again (its node died, or the job was preempted) shows its old end for a moment. A job
 that ended some time ago disappears from Slurm's list. In both cases we wait for some seconds, and then report an end.
+So Snakemake never waits for a job that cannot end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Checks before anything is submitted: whether the cluster can run the jobs, and whether the disk has enough room."""
+"""Checks before anything is submitted: whether the cluster can run the jobs, and whether the disk has enough room.
+
+`reward-ablation plan --slurm` makes them through `start.full_check`, which asks for the room on the disk also where the
+jobs run on this machine. The Slurm executor checks the jobs at its start, and the disk before its first submission,
+when the model is there.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +118,7 @@ def _can_run(node: Node, request: Request) -> bool:
 
 
 def _partition(request: Request, cluster: Mapping[str, Partition]) -> Partition | None:
-    """The request's or the default partition; for several, of which Slurm takes any that fits, one with all of it."""
+    """The request's partition, or the default one. Several are joined to one, because Slurm takes any that fits."""
     if not request.partition:
         return next((partition for partition in cluster.values() if partition.default), None)
     named = [cluster.get(name) for name in request.partition.split(",")]

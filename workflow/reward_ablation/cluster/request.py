@@ -1,4 +1,7 @@
-"""What a Slurm job asks for, and which jobs of Snakemake it does: by the study, the arm and the site file."""
+"""What a Slurm job asks for, and which jobs of Snakemake it does: by the study, the arm and the site file.
+
+`preflight` checks the requests, and the executor plugin `snakemake_executor_plugin_slurm_study` submits them.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The batch script of a Slurm job, which runs the shell commands of rules in turn, and the files that it leaves.
 
-The files say how each command ended. Slurm itself knows only the end of the whole job.
+The executor plugin for Slurm submits the script, and later reads from the files that it left how each command ended.
+Slurm itself knows only the end of the whole job.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The site file (profiles/slurm/site.yaml), in which a user describes their cluster once for all studies."""
+"""The site file (profiles/slurm/site.yaml), in which a user describes their cluster once for all studies.
+
+The Slurm executor reads it at its start, and `reward-ablation plan --slurm` for its checks.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Facts from Slurm: partitions and nodes, this user's jobs, and the times of the job that this process runs in."""
+"""Facts from Slurm: partitions and nodes, this user's jobs, and the times of the job that this process runs in.
+
+The Slurm executor watches its jobs and checks requests against the partitions. `status` tells which runs wait, and a
+run in training learns when its job will end. Nothing here changes a job.
+"""
 
 from __future__ import annotations
 

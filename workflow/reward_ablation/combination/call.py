@@ -48,13 +48,25 @@ def call_method(
 ) -> Combined:
     """Call a method with the arguments that it asks for, and check its result.
 
-    `scores` (N, K), NaN where a component gave none; `groups` (N,): numbers of groups of one size, whose rows are
-    adjacent; `weights` (K,), also negative; `state` of the last generation, empty at first; `label` is for messages;
-    for the keywords see `interface.CONTEXT`. The method sees a component without a weight only if a parameter names it.
-    It gets sizes of negative weights, with scores, bounds and Gram matrix negated; the result's weights get the signs
-    back, its advantages need none. (N,) advantages are divided equally among the weighted components. `rescale` scales
-    the result so that the sizes of the weights keep their sum: by default for methods that take `gram` and report
-    weights. StudyError for numbers beyond `LARGEST`, NaN, a wrong result or parameter; ValueError for wrong shapes.
+    The method sees a component without a weight only if a parameter names this component. The method gets the size of a
+    negative weight, and the scores, the bounds and the Gram matrix with the opposite sign. The weights of the result
+    get the signs of the arm's weights again; the advantages need no change, because the scores had the signs.
+
+    The method returns a Combined, or (N, K) or (N,) advantages, alone or followed by the state, the weights and the
+    conflicts. (N,) advantages are divided equally among the weighted components. The parameter `rescale` says whether
+    advantages and weights are multiplied so that the sizes of the weights sum to the same as the arm's. The default is
+    yes for methods that take `gram` and report weights.
+
+    `scores`, (N, K), of N completions by K components, are NaN where a component gave no score. `groups`, (N,), has the
+    number of each completion's group: rows of a group are adjacent, all groups have the same size, and no two have the
+    same number. `weights`, (K,), are the arm's and may be negative. `state` is what the method returned at the last
+    generation, empty at first.
+    For the keywords see `interface.CONTEXT`. `label` names the method in messages.
+
+    StudyError if a score or a weight is beyond `LARGEST`, if a weight is NaN, if the Gram matrix or a number of the
+    result is not finite, if the result has a wrong shape or a state that is not JSON, if the method asks for `tokens`
+    that are not known, or if a parameter is wrong. ValueError if the input's shapes do not fit, or the groups are not
+    as described.
     """
     scores, groups, weights, names = _checked_input(label, scores, groups, weights, names, gram)
     own = {key: value for key, value in parameters.items() if key != RESCALE}

@@ -92,9 +92,14 @@ def shares(
 ) -> np.ndarray:
     """Part of each completion's advantage that each component contributes, (N, K), by either of TRL's aggregations.
 
-    The result is that of the trainer's `component_advantages`, in double precision. `scores`, (N, K), are NaN where a
-    component gave none: `sum_then_normalize` takes them as 0, `normalize_then_sum` leaves them out. A completion that
-    no weighted component could score has advantage 0. `scale_rewards`, group, batch or none, is for the first alone.
+    The result is that of the trainer's `component_advantages`, in double precision. A completion that no weighted
+    component could score has advantage 0.
+
+    `scores`, (N, K), are NaN where a component gave no score. `sum_then_normalize` takes such a score as 0, and
+    `normalize_then_sum` leaves it out of the statistics. The names say whether the weighted sum or the z-scores come
+    first. `groups`, (N,), has the number of each completion's group. A component of weight 0 changes no advantage.
+    `epsilon` is added to standard deviations. `scale_rewards` is "group", "batch" or "none": the standard deviation by
+    which `sum_then_normalize` divides the weighted sum. `normalize_then_sum` does not use it.
     """
     missing = unscorable(scores, weights)
     if aggregation == NORMALIZE_THEN_SUM:

@@ -1,4 +1,7 @@
-"""What all config models and specs share: the strict base class, and patterns of names, folders and hub addresses."""
+"""What all config models share: the strict base class, and the patterns of names, folders and hub addresses.
+
+The sections of the config, the site file, imports and the specs of jobs are built on it, so that all refuse alike.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Checks across sections of the config: what would make results wrong or gradients unmeasured, or what TRL refuses.
 
-A `check_...` raises a ValueError, `key: what is wrong; what is allowed`; a `..._warnings` returns lines. `training` are
+`study.resolve` calls them once the arms are known, because no section sees the others or the arms. A `check_...` raises
+a ValueError, `key: what is wrong; what is allowed`; a `..._warnings` returns lines and refuses nothing. `training` are
 the study's settings with an arm's overrides. `placements` say on which tokens the components' advantages act.
 """
 

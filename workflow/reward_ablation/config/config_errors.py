@@ -1,4 +1,8 @@
-"""Pydantic's validation errors as one line: `key: what is wrong; what is allowed`."""
+"""Pydantic's validation errors as one line: `key: what is wrong; what is allowed`.
+
+`study.resolve` describes what is wrong with a config by `describe`. The readers of site files and of imports call
+`validate_spec`, and the commands of jobs call it for their `--spec`.
+"""
 
 from __future__ import annotations
 

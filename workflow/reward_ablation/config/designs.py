@@ -1,4 +1,9 @@
-"""Designs: generators of arms, by the key `arms` of the config. Each design model is one way to write a set of arms."""
+"""Designs: generators of arms, by the key `arms` of the config.
+
+`study.resolve` expands the study's design by way of `config.study_config`. An arm is a name and one weight per
+component (0: not trained on), plus optional overrides of training, combination, launch and resources. Each design model
+is one way to write down a set of arms.
+"""
 
 from __future__ import annotations
 

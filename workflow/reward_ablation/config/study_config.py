@@ -1,4 +1,8 @@
-"""The study config: all keys that a user may write. `config/README.md` explains each key to users."""
+"""The study config: all keys that a user may write. `config/README.md` explains each key to users.
+
+`study.resolve` validates each config by it, and the JSON schema for editors is made from it (`docs/tools/schemas.py`).
+It puts the sections together and answers what follows from several of them.
+"""
 
 from __future__ import annotations
 

@@ -42,7 +42,11 @@ def list_requests(problem_ids: Iterable[str], prompts: Iterable[list[int]], eval
 
 
 def request_seed(request: Request, seed: int) -> int:
-    """Seed in [0, 2^63) of one request, from the evaluation's seed, the problem's id and the sample alone."""
+    """Seed in [0, 2^63) of one request, from the evaluation's seed, the problem's id and the sample.
+
+    Each request has its own random stream. Other questions, more samples or another batch size do not change it. Every
+    model is sampled with the same streams.
+    """
     return stream_seed(seed, request.problem_id, request.sample)
 
 

@@ -42,8 +42,8 @@ def check_prompt(folder: Path, where: str, written: Prompt, variables: dict[str,
 
 def tell_prompt_end(folder: Path, where: str, written: Prompt, variables: dict[str, Any]) -> None:
     """Print that a chat ends in the end token or in an open <think>, or what a tokenizer appends to plain prompts."""
-    # Some models were trained on chats that end in the end token. A completion does not say that it began inside
-    # <think>, so that one without </think> is an answer.
+    # Some models were trained on chats that end in the end token. Where a prompt opens
+    # <think>, a completion that never closes it is graded as an answer, because the completion alone does not show it.
     tokenizer: Any = load_tokenizer(folder, where)
     if written.chat:
         chat, how = render_prompt(QUESTION, written), template_variables(written.date, variables)

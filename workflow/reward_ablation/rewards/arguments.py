@@ -48,10 +48,15 @@ def arguments_of(
 ) -> Arguments:
     """Sort the arguments of a reward function into columns and parameters.
 
-    An argument that has a default or stands after `*` is a parameter, any other a column. One with the name of a column
-    is a column, too, unless it is of the data and the config sets it, or it stands after `*` and has a default. The
-    value of a parameter `column` is a column that the function asks for. `further` names the data's columns besides
-    `OF_PROBLEMS`. StudyError for an unknown column or an argument by position only.
+    An argument that has a default or stands after `*` is a parameter. Any other argument is a column.
+
+    An argument with the name of a column is a column even if it has a default or stands after `*`. Columns of the data
+    have two exceptions: such an argument is a parameter if the config sets it, or if it stands after `*` and has a
+    default. The value of a parameter `column` also counts as a column that the function asks for.
+
+    `further` names the columns that the data has in addition to `OF_PROBLEMS`. Messages name the function by
+    `reference`. StudyError if the function or its parameter `column` asks for an unknown column, or if an argument is
+    by position only.
     """
     of_data = (*OF_PROBLEMS, *further)
     columns, settable, required, named = [], [], [], []

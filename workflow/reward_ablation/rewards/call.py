@@ -90,10 +90,15 @@ def _number(score: Any, where: str, hide: Hide) -> float | None:
 def scored(
     name: str, function: Callable, arguments: Arguments, parameters: dict[str, Any], columns: dict[str, Any], hide: Hide
 ) -> Scores:
-    """Call the reward function of a component, as `output_of` does; StudyError of one line if it fails or scores badly.
+    """Call the reward function of a component, as `output_of` does, and check its scores.
 
-    `name` is the component with its section, as in `components.length`, and `hide` takes secrets out of texts. A full
-    disk and a GPU without memory keep their own exceptions, because training handles these.
+    `name` is the component with its section, as in `components.length`. Messages take the step and the problem from the
+    columns, and `hide` takes secrets out of texts.
+
+    A StudyError is raised if the function fails, wants to exit or changes the state of the process, if there is not one
+    score for each completion, or if a score is neither None nor a finite float32. For a failure, it is one line with
+    the component, the line of the function, the error and the step. A full disk and a GPU without memory keep
+    their own exceptions, because training handles these.
     """
     if log := columns.get("log_extra"):
         columns = {**columns, "log_extra": _checked_log(log, len(columns["completions"]), hide)}

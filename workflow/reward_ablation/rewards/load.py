@@ -82,9 +82,14 @@ def check_component(
     environment: Mapping[str, str] = os.environ,
     further: Sequence[str] = (),
 ) -> tuple[Callable, Arguments]:
-    """Find a component's function, and check its arguments as `load_component` describes them; StudyError of one line.
+    """Find a component's function, and check its arguments as `load_component` describes them.
 
-    Where an environment variable is not set, neither the type of its parameter nor conflicts of parameters are checked.
+    Names of parameters are checked against the signature, values against the type hints. A parameter whose environment
+    variable is not set is not checked against its type hint.
+
+    A StudyError of one line is raised for an unknown name, a missing file or function, a file that cannot be loaded, a
+    column that the data does not have, or a parameter that is unknown, missing or of a wrong type. A built-in component
+    is also called without completions, so that it refuses parameters in conflict, unless a variable is not set.
     """
     found = function_in_file(function, root) if in_a_file(function) else _by_name(function)
     if inspect.iscoroutinefunction(found):

@@ -31,7 +31,7 @@ def generating_model(model: Any) -> Any:
 
 @contextmanager
 def without_own_settings(model: Any) -> Iterator[None]:
-    """Hide the model's own generation config from its `generate`, which takes settings that its caller leaves open."""
+    """Hide the model's own generation config, whose settings `generate` would take where the caller names none."""
     base = generating_model(model)
     own, base.generation_config = base.generation_config, GenerationConfig()
     try:

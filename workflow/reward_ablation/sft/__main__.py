@@ -1,5 +1,7 @@
 """The command of the supervised start: the fetched model learns the study's demonstrations, by TRL's SFTTrainer.
 
+The rule `sft` runs it, on one GPU or the CPU; all runs start from its model. `fine_tune` has the work that needs torch.
+
 python -m reward_ablation.sft --spec JSON --model FOLDER --problems FILE --output FOLDER/model.json
 """
 

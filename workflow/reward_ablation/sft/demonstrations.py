@@ -1,4 +1,8 @@
-"""The supervised start's demonstrations, read before torch is imported, so that bad ones are refused at once."""
+"""The supervised start's demonstrations: prompts as in GRPO training, and the completion to learn after each prompt.
+
+The command of the rule `sft` reads them before it imports torch, so that bad ones are refused at once. `fine_tune` then
+turns them into tokens.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The supervised start: from demonstrations to a model folder, which appears whole with its record, or not at all."""
+"""The supervised start: from demonstrations to a model folder, which appears whole with its record, or not at all.
+
+The command of the rule `sft` calls it, and imports it only after its checks, because this imports torch and TRL.
+"""
 
 from __future__ import annotations
 

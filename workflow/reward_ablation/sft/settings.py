@@ -1,4 +1,7 @@
-"""TRL's own config object of a supervised start. The checks before a start make it, too: TRL refuses wrong settings."""
+"""TRL's own config object, from the settings of a supervised start.
+
+`fine_tune` trains by it. A start makes the object before any job, so that TRL refuses a wrong setting there.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""TRL's SFTTrainer with sealed checkpoints, of which no half-written one is used, and a line per step in the log."""
+"""TRL's SFTTrainer with sealed checkpoints, and a line per step in the log.
+
+`fine_tune` makes it, once. A sealed checkpoint has digests of its files, so a half-written one is never continued from.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Whole specs: what decides the result of a run, the supervised start, an evaluation or a scoring, from `parts`."""
+"""Whole specs: everything that decides the result of a run, the supervised start, an evaluation or a scoring.
+
+Planning (`study.specs_of_config`) makes them, and the command of each stage parses its own from `--spec`. `parts` has
+their parts, and explains which fields the JSON of a spec contains.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Finished runs in other results folders that the study needs: named by the plan, taken over with `--adopt RESULTS`.
+"""Finished runs in other results folders that the study needs: named by the plan, taken over on request.
 
-A key is a digest of settings, so a study that was renamed, copied or run elsewhere is not trained again. `rescore`
-makes runs of finished ones that differ in what no weight depends on.
+Only `reward-ablation plan` calls it, and takes runs over with `--adopt RESULTS`. A run's key is a digest of its
+settings. Equal keys make equal runs, and the records say by which code and inputs. A study that was renamed, copied in
+part, or run from another checkout is therefore not trained again. A run of an equal key is taken over whole. Runs that
+differ in what no weight depends on, as in a component of weight 0, are made of finished ones by `rescore`.
 """
 
 from __future__ import annotations
@@ -72,9 +74,14 @@ def elsewhere_lines(decisions: Decisions) -> list[str]:
 
 
 def adopt(results: Path, decisions: Decisions, calls_files: bool = True) -> str:
-    """Take over finished runs of other results, or make runs of one's own; nothing here is replaced. Returns a line.
+    """Take over finished runs of other results, with their inputs and answers. Returns a line that says how many.
 
-    Only what an interrupted training left is replaced. Without `calls_files`, runs that call files of rewards are left.
+    Without `calls_files`, runs for which a file of rewards would be called are left, and the line says how many.
+
+    Nothing that exists is replaced, except what an interrupted training left of such a run. The files are hard links,
+    or copies where the file system has no links. `results` may be the study's own: then runs are only made of others.
+
+    Raises StudyError if the folder has no run that the study needs.
     """
     if not (results / "runs").is_dir():
         raise StudyError(f"--adopt {results}: has no folder `runs`; name a results folder of finished runs")

@@ -1,4 +1,8 @@
-"""The command `reward-ablation budget`: the seeds that make primary contrasts most precise in given hours."""
+"""The command `reward-ablation budget`: the seeds that make primary contrasts most precise in given hours.
+
+`start.command_line` calls it. Variances and hours are stated, or read from the records of runs. It returns the text and
+writes the YAML. `design.budget` searches for the best numbers of seeds.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,10 @@
-"""Config files, read as they are meant, and refused where Snakemake would read them otherwise.
+"""Config files: read as they are meant, and refused where Snakemake would read them otherwise.
 
-Relative paths in a config start from its folder. They are spelled anew from the working folder here, for all else.
+The Snakefile and all commands read the study's files here, and `import` its own. The Slurm executor calls
+`check_config_files`, because Snakemake imports its plugins before it reads any config file.
+
+Relative paths in a config start from the folder of its file. They are spelled anew from the working folder here. All
+else, the commands of jobs included, reads paths from the working folder.
 """
 
 from __future__ import annotations

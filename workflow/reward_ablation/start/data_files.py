@@ -1,4 +1,8 @@
-"""Checks of sets of problems before any job, where a set is not prepared yet and needs no download."""
+"""Checks of sets of problems before any job, where a set is not prepared yet and needs no download.
+
+The full check (`start.full_check`) prepares such sets for trial, and takes from here the problem for one trial call of
+each reward. A dry run ends before the full check: the Snakefile then calls `check_data_files` alone.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What the next start makes and what it keeps, by the study and the records on disk, and for each run one reason.
 
-The plan, the status, the preview and the start itself read these decisions. Snakemake's own records do not count here,
-because they are lost when results are moved. Only tables and figures are left to Snakemake (`start.reruns`).
+The plan, the status, the preview and the start itself read these decisions. Only tables and figures are left to
+Snakemake (`start.reruns`). Deciding needs no Snakemake, and writes nothing. Snakemake's own records do not count here,
+because they are lost when results are moved.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
 """The primary question, the claims and the looks, which `plan` prints and a start records before its jobs.
 
-A look is a test after a planned number of seeds. In a sequential study (`seeds.looks`) arms get more seeds while a
-contrast of theirs is open: found neither different nor equivalent, with a look left.
+A look is a test after a planned number of seeds. A study is sequential if its config has `seeds.looks`: arms get
+more seeds while a contrast of theirs is open, that is, found neither different nor equivalent, with a look left.
+`study.primary`, `study.claims` and `study.looks` say what is on record of each; here they are brought together and
+written to `study.json`. The rules `describe` and `report_pages` run this module as a command: `main` makes the whole
+study from its config for both.
 """
 
 from __future__ import annotations
@@ -111,9 +114,12 @@ class Declarations:
 
 
 def record_question(study: Study, trains: bool, describes: bool, tell: Callable[[str], None]) -> None:
-    """Write `study.json` before the first job if it lacks a declaration; called in `onstart`.
+    """Write `study.json` before the first job if the question, a claim or the looks are not recorded yet.
 
-    Without a run to train or a job that describes, nothing happens. `tell` gets lines on what was declared late.
+    To be called in `onstart`. `trains` says whether this start trains a run, and `describes` whether one of its jobs
+    writes `study.json`. If neither, nothing happens: no run begins before the next start. `tell` gets a line if the
+    question is not known to be declared before the first run, another if a claim is not, or if one was taken out after
+    there were runs, and one if the plan of looks was changed after its first look.
     """
     now = Declarations(study)
     if not (now.lacks_primary or now.lacks_claims or now.lacks_looks) or not (trains or describes):

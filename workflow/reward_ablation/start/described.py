@@ -1,6 +1,8 @@
-"""Tables, figures and summary of a folder with a `study.json`, for `preview` and `import`.
+"""Tables, figures and summary of a folder with a `study.json`, made by a second Snakemake.
 
-A second Snakemake, with its own folder and records, runs a trained study's rules by `workflow/preview.smk`.
+`reward-ablation preview` calls it for a part of a study, and `import` for runs without a config of training. The second
+Snakemake has its own folder and records, and runs `workflow/preview.smk`, which reads the `DescribedStudy`. Its rules
+of tables, figures and the summary are a trained study's, and it runs only the rules whose inputs changed.
 """
 
 from __future__ import annotations

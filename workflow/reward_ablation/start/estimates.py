@@ -1,4 +1,7 @@
-"""Estimates of how long runs and evaluations will take, from the records of earlier ones."""
+"""Estimates of how long runs and evaluations will take, from the records of earlier ones.
+
+The plan and the start print these hours, and `budget` spends them. `decide` counts by `Pace` the steps that are left.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The files of the results folder: `prune` deletes what the study does not need, and `verify` reads what is recorded.
 
-`verify` leaves out logs, scores, tables and figures: these are made again in minutes from the files with digests.
+`prune` deletes runs that cost more than an hour, with all that belongs to them, only with `--costly`. `verify`
+leaves out logs, scores, tables and figures: these are made again in minutes from the files that have digests.
 """
 
 from __future__ import annotations

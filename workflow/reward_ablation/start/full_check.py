@@ -1,6 +1,8 @@
 """The full check: all problems that would end a start or one of its jobs, as far as they can be known before.
 
-The checks call the functions that the jobs call, so that both refuse the same. They write nothing.
+A start calls it before its first job, and `reward-ablation plan` after planning. What a job would find after hours in a
+queue is found here in seconds. The checks call the functions that the jobs call, so that both refuse the same. No check
+writes into the results folder; `remember_settings` does, after a start's checks.
 """
 
 from __future__ import annotations

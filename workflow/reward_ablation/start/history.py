@@ -1,4 +1,8 @@
-"""What earlier starts left in the results folder: finished and interrupted runs, and damaged files."""
+"""What earlier starts left in the results folder: finished and interrupted runs, and damaged files.
+
+`decide` reads it to say what the next start makes. The status, `prune`, `verify` and `plan --adopt` take its readers of
+records and locks, and its search for damaged files. It says what is there, and not what follows from it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The command `reward-ablation import`: tables, figures and a report of runs that were trained elsewhere."""
+"""The command `reward-ablation import`: tables, figures and a report of runs that were trained elsewhere.
+
+`start.command_line` calls it. The package `imported` reads the files and makes a results folder of them. This module
+locks that folder, reads nothing where nothing changed, and has a second Snakemake make the tables (`start.described`).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""All fifteen uses of Snakemake's internal attributes, which may change between its versions.
+"""All uses of Snakemake's internal attributes, which may change between its versions.
 
-Snakemake has no public way for a workflow to know its targets or jobs, or to have a job run again. An attribute that
-is missing gives a StudyError that names it.
+The Snakefile, `reruns`, `rule_params` and the Slurm executor call these functions. Snakemake has no public way for a
+workflow to know its targets or jobs, or to have a job run again. There are fifteen uses, each marked with its number.
+An attribute that is missing gives a StudyError that names it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The shell commands of jobs: their beginning, and what a start says of those that failed."""
+"""The shell commands of jobs: their beginning, and what a start says of those that failed.
+
+The Snakefile sets these in Snakemake: the beginning of each rule's command, two filters of Snakemake's log, and what
+Ctrl-C does. The Slurm executor and `workflow/preview.smk` begin their commands in the same way.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Checks that import torch: models and data sets, lengths of prompts, adapters, and TRL's rules for the settings."""
+"""Checks that import torch: models and data sets, lengths of prompts, adapters, and TRL's rules for the settings.
+
+The full check (`start.full_check`) calls each in a fork, so that the start itself does not import torch. The digest of
+this module and its imports is kept with settings that TRL has accepted, which are not checked again while all stay.
+"""
 
 from __future__ import annotations
 

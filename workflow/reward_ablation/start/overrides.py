@@ -1,7 +1,9 @@
 """Overrides of a config: the environment wins over the file, and --config wins over the environment.
 
-REWARD_ABLATION__TRAINING__MAX_STEPS=50 in the environment sets training.max_steps to 50. A start writes the result to
-a file, which the Snakemake of a job reads instead of its own environment.
+REWARD_ABLATION__TRAINING__MAX_STEPS=50 in the environment sets training.max_steps to 50.
+
+The Snakefile and all commands that take a study get their config from here. A start writes the result to a file, and
+the Snakemake of a job reads that file instead of asking its own environment.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The plan and its text: what the next start trains, evaluates and scores, and why, with an estimate of the hours."""
+"""The plan and its text: what the next start trains, evaluates and scores, and why, with an estimate of the hours.
+
+`reward-ablation plan` prints the whole text, and a start prints the summary in one line (`start.reruns`). What is made
+and why is `start.decide`'s; here it is counted and put into words, some of which the status shares.
+"""
 
 from __future__ import annotations
 

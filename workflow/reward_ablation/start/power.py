@@ -1,4 +1,8 @@
-"""The command `reward-ablation power`: which effects a study of this design would find."""
+"""The command `reward-ablation power`: which effects a study of this design would find.
+
+`start.command_line` calls it, before the first run or after. `budget` shares its variances and words. The computation
+is `design.power`; here are the designs to compare, where the variances are from, the text, the table and the figure.
+"""
 
 from __future__ import annotations
 

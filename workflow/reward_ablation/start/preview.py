@@ -1,7 +1,9 @@
 """`reward-ablation preview`: the tables, figures and summary of the finished part of a study, while the study goes on.
 
 The folder `preview` of the results gets a `study.json` with the finished runs alone, and links to the study's files. A
-preview never writes these, takes none of the study's locks, and leaves the declared question as it is.
+second Snakemake, with its own folder and records, runs the rules of tables, figures and the summary there. It runs the
+same commands as the study does, and only those whose inputs changed since the last preview. A preview reads the
+study's own files and never writes them. It takes none of the study's locks, and leaves the declared question as it is.
 """
 
 from __future__ import annotations

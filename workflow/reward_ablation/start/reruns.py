@@ -1,7 +1,9 @@
 """Input functions by which Snakemake makes what `decide` decided, and holds still what stays.
 
-The records beside the results decide, wherever the results were moved. Snakemake's own records in `.snakemake/` count
-for tables and figures only, which take seconds.
+The Snakefile makes one `Reruns`, and the rules take their input functions from it. Snakemake compares params, inputs
+and file times with its records in `.snakemake/`. For runs and answers these count for nothing here, nor for models,
+data and scores: the records that lie beside the results decide, wherever the results were moved. Tables and figures,
+which take seconds, are left to Snakemake.
 """
 
 from __future__ import annotations

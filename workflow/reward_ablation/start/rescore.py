@@ -1,7 +1,10 @@
 """Runs from stored rollouts: of finished runs that trained alike, and differ in components that train nothing.
 
-A component of weight 0 changes no bit of training, so its scores follow from the stored texts. Names of components do
-not matter either. A start never makes such runs itself, because scoring may take long: `plan --adopt RESULTS` does.
+A component of weight 0 is scored, and changes no bit of training. If it is new, or its code or parameters changed, its
+scores follow from the stored texts, and nothing has to be trained. Nor has it if a component that trains has another
+name. `start.adopt` makes such runs, for `reward-ablation plan --adopt RESULTS`; a start never does so itself,
+because scoring may take long. What a text does not tell cannot be made: gradients of such a component, and columns of
+`log_extra`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Checks before the first job: no other Snakemake works in the results folder, and this one can write there."""
+"""Checks before the first job: no other Snakemake works in the results folder, and this one can write there.
+
+A start claims the folder before its first job, and `prune --delete` before it deletes. Both, and all other commands on
+a study, warn if the last start in the folder was of another config.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +26,9 @@ _AGAIN = "run the same command again"
 class ResultsFolder:
     """The results folder of a Snakemake that is about to plan its jobs.
 
-    Unlike Snakemake's lock, this one does not outlive SIGKILL. It is taken after the plan, because a dry run plans. If
-    another Snakemake worked here in between, this plan's jobs would delete the other's results.
+    Snakemake's own lock is a file that outlives SIGKILL and a power cut; the lock here does not. The lock is taken
+    before the first job but after the plan, because a dry run plans, too. If another Snakemake worked here between plan
+    and lock, the plan is out of date: its jobs would delete the other's results, and make them again.
     """
 
     def __init__(self, folder: Path):

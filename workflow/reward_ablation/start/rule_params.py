@@ -1,6 +1,8 @@
 """What Snakemake asks for each job beside its files: params, threads, resources and a priority, by its wildcards.
 
-The priority makes the first comparisons of arms finish early; no key, record or rerun depends on it.
+The rules in `workflow/rules/` take these functions from the one `RuleParams` that the Snakefile makes. No key, record
+or rerun depends on the priority. It is chosen so that the first comparisons of arms are finished early: among the jobs
+that are ready, Snakemake starts those with the highest priority.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The last signs of an unfinished run's process: its heartbeat, the end of its log, its record of attempts."""
+"""The last signs of an unfinished run's process: its heartbeat, the end of its log, its record of attempts.
+
+The status tells by them whether a run works, stopped or failed. A start and a preview read the ends of logs here to
+name the errors of their failed jobs.
+"""
 
 from __future__ import annotations
 

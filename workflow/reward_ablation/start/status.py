@@ -1,7 +1,8 @@
 """The status of a study: the states of its runs, its evaluations, and failed jobs other than training.
 
-The states are read from files, not from a Snakemake at work: the process that trains a run holds its lock and writes a
-heartbeat, its log ends with its error, and Slurm knows which jobs wait.
+`reward-ablation status` prints it, and `watch` reads it again and again. The states are read from the files on disk,
+not from a Snakemake that may be at work. The process that trains a run holds the lock in the run's folder and writes a
+heartbeat there, its log ends with its error, and Slurm knows which jobs wait.
 """
 
 from __future__ import annotations

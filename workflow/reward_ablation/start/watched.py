@@ -1,4 +1,8 @@
-"""The study that `reward-ablation watch` shows, with its runs' states as `status` prints them."""
+"""The study that `reward-ablation watch` shows, with its runs' states as `status` prints them.
+
+`start.command_line` calls it and hands the result to the page. The page (package `watch`) may import nothing of
+`start`. It gets the states by a function that it calls again and again.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Decide, by the record beside answers, whether an evaluation would make the same answers today."""
+"""Decide, by the record beside answers, whether an evaluation would make the same answers today.
+
+The evaluation job asks `are_current` which answers it must make; `start.decide` and `start.history` ask the rest.
+`read_record` and `is_record` are for every record of the workflow, also `run.json`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The claims of a study, and the record of when each was declared, as of a question (`study.primary`)."""
+"""The claims of a study, and the record of when each was declared.
+
+`study.resolve` reads the config's claims here, a start records them (`start.declarations`), and `analysis.claims`
+judges them. Runs test a claim that was declared before the first run, not one that they suggested (`study.primary`).
+"""
 
 from __future__ import annotations
 

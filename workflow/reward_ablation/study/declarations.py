@@ -1,6 +1,7 @@
 """What a study has on record of its declarations: the primary question, claims, and looks.
 
-`start.declarations` writes them; each attempt of a run copies them, and training may import nothing of `start`.
+`study.resolve` reads the record into the study, and each attempt of a run copies it (`training.around.attempts`).
+`start.declarations` writes `study.json`; it is another module, since training may import nothing of `start`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Warnings about requests to endpoints, servers of models that judge, before any is made."""
+"""Warnings about requests to endpoints, servers of models that judge, before any is made.
+
+`study.resolve` puts them among the study's warnings: on requests of metrics, and on needless ones of components, about
+arms that are not trained on them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The heartbeat of a run, which training writes every few seconds: a small file that says what the process is doing."""
+"""The heartbeat of a run: a small file in which the training process says what it is doing.
+
+Training writes it every few seconds; `status` and `watch` read it. It is a module of `study`, which both sides may
+import: training imports nothing of `start`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """What jobs are given that decides no result and is in no spec: threads, resources, and options of commands.
 
-An option comes after a space, quoted for the shell.
+`study.resolve` and `study.scoring` write the options into the study. The rules (`start.rule_params`) and the check of
+Slurm jobs (`start.full_check`) take the threads and resources. An option comes after a space, quoted for the shell.
 """
 
 from __future__ import annotations

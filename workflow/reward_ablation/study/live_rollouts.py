@@ -1,6 +1,8 @@
 """Rollouts of an unfinished run: `rollouts.jsonl` in its work folder, with a row a line, read while the run trains.
 
-Training appends to it for readers alone. Of TRL's own trainer, `save_rollouts` makes the result of it.
+Training appends to the file for readers alone (`watch`), after each step's backward pass. TRL's own trainer with
+`reward_ablation.trl` appends rows once they are generated, and `save_rollouts` makes its result of them. The file goes
+with the work folder when the run is finished.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""`study.json` for a part of a study, with some runs and evaluation sets, and sentences on what is missing."""
+"""`study.json` for a part of a study, with some runs and evaluation sets, and sentences on what is missing.
+
+`reward-ablation preview` writes such a file for the finished runs. All later stages read the study without its diverged
+runs in the same way (`analysis.study_file`).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,11 @@ _BY_DATASET = ("answers", "scores", "questions")
 
 
 def part_of(content: dict[str, Any], folders: Collection[str], datasets: Collection[str]) -> dict[str, Any]:
-    """The content of `study.json` for some runs (by folder), their arms and seeds, and some evaluation sets."""
+    """The content of `study.json` for some runs (by folder), their arms and seeds, and some evaluation sets.
+
+    The question stays, without contrasts of other arms. Claims are about the whole study. Without a run of the
+    baseline, the first arm stands in for it.
+    """
     runs = [run for run in content["runs"] if run["folder"] in folders]
     arms, seeds = {run["arm"] for run in runs}, {run["seed"] for run in runs}
     names = [arm["name"] for arm in content["arms"] if arm["name"] in arms]

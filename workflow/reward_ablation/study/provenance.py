@@ -1,4 +1,8 @@
-"""Provenance of a run: the code, the packages and the hardware with which it was trained."""
+"""Provenance of a run: the code, the packages and the hardware with which it was trained.
+
+The table of provenance shows `quantities` of runs, and other tables say where compared runs differ. Before any job, the
+full check refuses by the same functions what the table's rule would refuse (`mixed_provenance: refuse`).
+"""
 
 from __future__ import annotations
 

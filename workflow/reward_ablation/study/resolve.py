@@ -1,7 +1,8 @@
 """From a config to a study: validate the config, expand its arms, and give its runs keys.
 
-Each check raises a ValueError, `key: what is wrong; what is allowed`, and `resolve` puts the file's name before it.
-Relative paths in a config start from `root`.
+The Snakefile calls `resolve` whenever Snakemake starts, and so do all commands on a study and the rules `describe` and
+`report_pages`. Each check raises a ValueError, `key: what is wrong; what is allowed`. `resolve` puts the file's name
+before it.
 """
 
 from __future__ import annotations

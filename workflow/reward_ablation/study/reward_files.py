@@ -1,4 +1,8 @@
-"""Digest of the code of a user's function: of a file, with every file that it imports, or of an installed package."""
+"""Digest of the code of a user's function: of a file, with every file that it imports, or of an installed package.
+
+It is part of the specs of components, metrics and methods of combination, so that after an edit arms are trained, or
+answers scored, anew. The job of a run compares the files with it once more (`training.around.checks`).
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Models of the component function `reward_model`: their sources, and the folders where the workflow keeps them.
 
-A model is one of the hub or a local folder, and is fetched once for all components that name it.
+`study.resolve` and `study.scoring` find here which models the rule `fetch_reward_model` fetches, and the jobs that
+score get the folders. A model is one of the hub or a local folder, and is fetched once for all components that name it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Specs, files and options for the rule `score`, which scores stored answers by the study's own metrics."""
+"""Specs, files and options for the rule `score`, which scores stored answers by the study's own metrics.
+
+`study.resolve` makes a `Scoring` for each study, and the rule takes its params from there. The rule's command records
+`scoring_code`, and `start.decide` compares it: scores by other code are made again.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Paths in files that are made to be shared, such as tables and pages: no folder of the user's disk."""
+"""Paths in files that are made to be shared, such as tables and pages: no folder of the user's disk.
+
+`study.json` has such titles of models and data, and the report's pages show the config with such paths. `resolve` warns
+by `path_warnings` of absolute paths that stay in specs, because the record of each run repeats its spec.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The resolved study as data: its arms and runs, specs and files of its jobs, and its summary for later stages."""
+"""The resolved study as data: its arms and runs, specs and files of its jobs, and its summary for later stages.
+
+`study.resolve` makes it. The Snakefile, its rules and the commands read it. Later stages, which read files alone, get
+its summary in `study.json`.
+"""
 
 from __future__ import annotations
 

@@ -99,9 +99,13 @@ def wait_for(path: str | Path, what: str, shared: bool = False, tell_every: floa
 def run_when_free(
     take: Callable[[], T], line: Callable[[Held, str], str], tell_every: float = 60.0, look_every: float = 0.5
 ) -> T:
-    """Call `take` again and again until it no longer raises `Held`, and print `line` of that now and then.
+    """Call a function again and again until it no longer raises `Held`. Print to stderr which process we wait for.
 
-    The pauses are random: two processes that each got one of two locks would else both release it, again and again.
+    `take` takes one lock or several, and its result is returned. `line` returns the line to print, from the `Held` that
+    `take` raised and a text with the time waited so far.
+
+    The pauses are random, so that waiting processes do not call at the same times: two processes that each got one of
+    two locks would both have to release it, again and again.
     """
     started = time.monotonic()
     last_line: float | None = None
@@ -118,7 +122,11 @@ def run_when_free(
 
 
 def take(path: Path, shared: bool = False) -> Lock:
-    """Take a lock, or raise `Held`. Without locks on the file system: a warning, and a `Lock` that locks nothing."""
+    """Take a lock without waiting for its holder to end.
+
+    Raises `Held` if another process has the lock, and OSError if the lock's file cannot be written. If the file system
+    has no such locks, it prints a warning and returns a `Lock` that locks nothing.
+    """
     while True:
         path.parent.mkdir(parents=True, exist_ok=True)  # each time, because a holder may remove the folder
         used_before = path.exists()

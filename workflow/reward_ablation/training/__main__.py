@@ -1,6 +1,9 @@
-"""Train one run: one arm with one seed. A run's launcher, or its server's supervisor, starts this again per process.
+"""Train one run: one arm with one seed.
 
 python -m reward_ablation.training --spec JSON --code DIGEST --model FOLDER --problems FILE --run-dir FOLDER
+
+The rule `train` starts this command. A run's launcher, or the supervisor of its vLLM server, starts the command again,
+once for each process of the run.
 """
 
 from __future__ import annotations

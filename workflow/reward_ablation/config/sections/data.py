@@ -1,4 +1,8 @@
-"""Data sets for training and evaluation, and how their questions become prompts: the keys `data` and `prompt`."""
+"""Data sets for training and evaluation, and how their questions become prompts: the keys `data` and `prompt`.
+
+`config.study_config` has them in the config. The jobs that prepare data, render prompts or train read their specs by
+the same classes.
+"""
 
 from __future__ import annotations
 

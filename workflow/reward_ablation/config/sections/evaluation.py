@@ -1,4 +1,7 @@
-"""How the base model and the models of all runs, final or kept on the way, are judged: the key `evaluation`."""
+"""How the base model and the models of all runs, final or kept on the way, are judged: the key `evaluation`.
+
+`config.study_config` has it in the config, and the evaluation's job reads its spec by the same classes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""How runs are laid out, the key `launch` of the study and of arms: processes, vLLM, and the resources of jobs."""
+"""How runs are laid out: their processes, what the processes share, vLLM, and the resources of their jobs.
+
+It is the key `launch`, of the study (`config.study_config`) and of arms that differ (`config.designs`). Planning makes
+the options and resources of training jobs from it.
+"""
 
 from __future__ import annotations
 

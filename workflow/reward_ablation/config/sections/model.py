@@ -1,4 +1,7 @@
-"""The base model, the key `model`: from the hub, a local folder, or built here."""
+"""The base model, the key `model`: from the hub, a local folder, or built here.
+
+`config.study_config` has it in the config, and the command of the rule `fetch` reads its spec by the same classes.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """What a study asks and how the answers are judged and shown: seeds, primary question, claims, statistics, figures.
 
-The seeds say which runs there are. No run's result depends on these keys: a change trains no finished run again.
+`config.study_config` has these keys in the config, and `imported.config` some of them for runs trained elsewhere. The
+seeds say which runs there are. No run's result depends on these keys: a change trains no finished run again.
 """
 
 from __future__ import annotations

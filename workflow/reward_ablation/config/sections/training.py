@@ -1,4 +1,8 @@
-"""How runs are trained and measured: components, their combination, adapters, the supervised start, gradients."""
+"""How runs are trained and measured: components, their combination, adapters, the supervised start, gradients.
+
+`config.study_config` has these keys in the config, and `config.designs` an arm's `combine`. TRL's own settings of
+training are in `config.trl_settings`.
+"""
 
 from __future__ import annotations
 

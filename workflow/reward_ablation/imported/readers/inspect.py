@@ -1,5 +1,7 @@
 """inspect-ai: logs of an evaluation, `.json`, or `.eval`, which is a zip with a JSON entry for each sample.
 
+`reward-ablation import` calls `read_answers` for answers in the format `inspect`.
+
 Entries of a zip are unpacked in memory only, up to the announced size, which has a bound. Their names open no path.
 """
 

@@ -1,4 +1,7 @@
-"""lighteval: `details_TASK_DATE.parquet`, a row for each question with its document, response and metrics."""
+"""lighteval: `details_TASK_DATE.parquet`, a row for each question with its document, response and metrics.
+
+`reward-ablation import` calls `read_answers` for answers in the format `lighteval`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""lm-evaluation-harness: `samples_TASK_DATE.jsonl` of `--log_samples`, a line for each question and filter."""
+"""lm-evaluation-harness: `samples_TASK_DATE.jsonl` of `--log_samples`, a line for each question and filter.
+
+`reward-ablation import` calls `read_answers` for answers in the format `lm_eval`.
+"""
 
 from __future__ import annotations
 

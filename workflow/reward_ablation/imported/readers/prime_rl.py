@@ -1,5 +1,7 @@
 """prime-rl and verifiers: saved rollouts, each with the value of each reward function.
 
+`reward-ablation import` calls it for the formats `prime_rl` and `verifiers`, which share their files.
+
 prime-rl writes `rollouts/step_N/train/effective/traces.jsonl`, whose lines are episodes with traces, or traces before
 version 0.8.1; before 0.7 it wrote `train_rollouts.jsonl` in the form of verifiers' `results.jsonl`. verifiers writes
 evaluations as `traces.jsonl`, and until version 0.3 also as `results.jsonl`.

@@ -1,5 +1,7 @@
 """Completions that TRL's GRPOTrainer logs (`log_completions`): one Parquet file for each logged step.
 
+`reward-ablation import` calls `read_rollouts` for runs in the format `trl`.
+
 A file has step, prompt, completion, one column for each reward function, further columns that rewards log, and
 advantage. TRL logs its last generation batch. So a file lacks the completions of steps between two logs, and repeats
 those of the step before where one generation batch serves several steps.

@@ -1,5 +1,7 @@
 """verl: the JSONL files of `trainer.rollout_data_dir` and `trainer.validation_data_dir`, one for each step.
 
+`reward-ablation import` calls it for rollouts and answers in the format `verl`.
+
 A line has `input`, `output`, `gts`, `score` and `step`, and the further values that the reward function gave. The
 trainer that is verl's default since version 0.9 writes such values in validation only.
 """

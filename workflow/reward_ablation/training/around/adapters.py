@@ -1,6 +1,7 @@
 """Check that the layers of `lora.target_modules` are in a model and can be trained there.
 
-peft itself would leave out a name that matches no layer, as long as another one matches.
+The checks before a start call it if the model is on disk by then, and the jobs call it before they load the model.
+Without it, peft would leave out a name that matches no layer, as long as another one matches.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Record of a run's attempts, its starts that trained: which steps, on which hardware, how long, and how they ended."""
+"""Record of a run's attempts: which steps each attempt trained, on which hardware, for how long, and how it ended.
+
+An attempt is one start of the training command that trains. `run` keeps the record while it trains, and `finish` puts
+the records of all attempts into run.json, for the costs.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Checks, in each process of a job, that processes, strategy and problems are as in the run's spec.
+"""Checks, before training, that a run's processes, strategy and problems are as in its spec.
 
-Since the start's own checks, files may have changed; somebody else's launcher or variables may surround the job.
+`run` calls them in each process of the job: since the start's own checks, files may have changed, and somebody else's
+launcher or variables may surround the job.
 """
 
 from __future__ import annotations

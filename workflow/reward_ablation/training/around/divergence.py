@@ -1,7 +1,10 @@
 """Stops a run whose numbers are not finite any more, and records this in its folder; starts then leave the run out.
 
-Within a step, `WatchLogits` and the trainer raise `NotFinite`, too. Nothing here waits for the GPU more than once a
-step: the loss and the gradient norm come from TRL's log of the step, and the largest weight is one number.
+`training.around.run` adds both. Logits that are not finite are found by `sampling.draws.WatchLogits`, and advantages by
+the trainer. These raise `NotFinite` within a step, which is not counted yet.
+
+Nothing here waits for the GPU more than once a step: the loss and the gradient norm come from TRL's log of the step,
+and the largest weight is one number.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Stop of a run whose vLLM does not sample from the present weights, as far log-probabilities show."""
+"""Stop of a run whose vLLM does not sample from the present weights: its log-probabilities are far from the trainer's.
+
+The trainer (`saving_trainer`) tells it the difference after each generation by vLLM.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Stop of a run or supervised start that can resume later: after a signal, or before its Slurm job's time is up."""
+"""Stop of a run or supervised start that can resume later: after a signal, or before its Slurm job's time is up.
+
+Both add the callback `Interruption` to their trainer and train inside `watching`.
+"""
 
 from __future__ import annotations
 

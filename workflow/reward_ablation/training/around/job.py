@@ -1,6 +1,6 @@
 """One run to train, as the command line describes it: spec, inputs and folder, and vLLM and trackers beside it.
 
-A server's address comes by an environment variable, because the server starts after the first process.
+The address of a vLLM server comes by an environment variable, because the server starts after the first process.
 """
 
 from __future__ import annotations

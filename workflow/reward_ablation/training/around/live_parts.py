@@ -1,6 +1,7 @@
 """What a run's trainer gives its measurements to (its sink): it writes them in parts, and shows the rollouts meanwhile.
 
-It is apart from `parts`, on which checkpoints depend: a change here leaves checkpoints usable.
+`run` makes one in each process. It is apart from `parts`, on which checkpoints depend: a change here leaves checkpoints
+usable.
 """
 
 from __future__ import annotations

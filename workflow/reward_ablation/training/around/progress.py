@@ -1,4 +1,7 @@
-"""Progress of the training: one line per step in the log, with reward and time left, and the heartbeat for `status`."""
+"""Progress of the training: one line per step in the log, with reward and time left, and the heartbeat for `status`.
+
+`run` gives the callback to its trainer. All processes call it, and the first one writes.
+"""
 
 from __future__ import annotations
 

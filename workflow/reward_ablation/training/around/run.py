@@ -1,6 +1,7 @@
 """One run from start to finish: finish a result that an earlier attempt left, or train on from its last checkpoint.
 
-It joins the modules of `around`, in the order of a run's life, with the trainer that `core` builds.
+The training command calls `train_run` in each process of the run. It joins the modules of `around`, in the order of a
+run's life, with the trainer that `core` builds.
 """
 
 from __future__ import annotations
@@ -177,7 +178,11 @@ def why_halving_matters(trainer: SavingTrainer) -> str | None:
 
 
 def halve(work: Path, settings: dict[str, Any], times: int, why_not: str | None = None) -> int:
-    """Halve the next attempt's micro batch. `times` is not read again: another process may have written the file."""
+    """Let the next attempt halve the micro batch once more than the `times` of this one; return its micro batch.
+
+    `times` is not read from the file, which another process that ran out of memory, too, may have written already.
+    `why_not` is what `why_halving_matters` returns.
+    """
     if why_not:
         raise StudyError(
             "training: the GPU's memory does not hold the micro batch, and half of it would change the training, "

@@ -1,4 +1,7 @@
-"""What Slurm allocated to the job of a process, from its environment: for the record of an attempt."""
+"""What Slurm allocated to the job of a process, from the environment of the process.
+
+`attempts` puts it into the record of each attempt that trains in a Slurm job.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Experiment trackers: TRL's settings, the variables that W&B reads, and what TRL does not tell trackers."""
+"""Experiment trackers: TRL's settings, the variables that W&B reads, and what TRL does not tell trackers.
+
+`run` calls it before it trains; in a study without trackers nothing is set.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """A run's trainer, built from the run's spec.
 
-It is in the core because what a spec becomes, such as the order of components, decides the numbers.
+`training.around.run` calls it, with a subclass of the trainer that saves checkpoints. It is in the core because what a
+spec becomes, such as the order of components, decides the numbers.
 """
 
 from __future__ import annotations

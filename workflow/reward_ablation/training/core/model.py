@@ -1,4 +1,7 @@
-"""What changes a model's outputs beside its weights: dropout, and how it numbers positions after padding."""
+"""What changes a model's outputs beside its weights: dropout, and how it numbers positions after padding.
+
+`build` sets both as a run needs them. The checks before training, and `by_transformers`, ask whether there is dropout.
+"""
 
 from __future__ import annotations
 

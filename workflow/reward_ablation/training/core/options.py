@@ -1,4 +1,7 @@
-"""Options of `accelerate launch` and of the vLLM server that decide a run's numbers, and so belong to the core."""
+"""Options of `accelerate launch` and of the vLLM server that decide a run's numbers, and so belong to the core.
+
+`training.around.launch` starts processes and servers with them, beside options of its own such as ports.
+"""
 
 from __future__ import annotations
 

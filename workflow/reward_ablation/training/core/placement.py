@@ -1,4 +1,7 @@
-"""On which tokens a component's advantage acts: all, the last, or those of the answer. The total is always the same."""
+"""On which tokens a component's advantage acts: all tokens, the last one, or those that write the answer.
+
+`trainer` asks it for each generation. A completion's total over its tokens is the same under all placements.
+"""
 
 from __future__ import annotations
 

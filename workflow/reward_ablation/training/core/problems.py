@@ -1,4 +1,7 @@
-"""The problems that a run trains on: those whose prompt, with a whole completion, fits into the model's context."""
+"""The problems that a run trains on: those whose prompt, with a whole completion, fits into the model's context.
+
+`build`, the checks before a start, and `training.around.launch`, for the longest text of vLLM, call the same function.
+"""
 
 from __future__ import annotations
 

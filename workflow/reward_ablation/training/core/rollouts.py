@@ -1,4 +1,8 @@
-"""Rows of `rollouts.parquet`: every sampled completion with its scores, advantages and length."""
+"""Rows of `rollouts.parquet`: every sampled completion with its scores, advantages and length.
+
+`trainer` makes them for each generation, and `reward_ablation.trl` for runs of TRL's own trainer;
+`training.around.finish` joins them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""TRL's and peft's own config objects: of runs, of the supervised start, and for the checks before a start."""
+"""TRL's and peft's own config objects, from a run's spec.
+
+`build` makes a run's config by it, `sft` that of the supervised start, and the checks before a start those of all runs.
+"""
 
 from __future__ import annotations
 

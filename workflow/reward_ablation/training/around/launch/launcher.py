@@ -1,6 +1,9 @@
 """Launcher of a run's processes on one node: accelerate's launcher with one-line errors. The processes end with it.
 
 python -m reward_ablation.training.around.launch.launcher --processes N [...] -- OPTIONS OF reward_ablation.training
+
+`processes` starts it for a run of several processes: in its own place, beside a vLLM server, or by srun on each of
+several nodes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Layout of one run's processes: this process alone, or several by launchers, and a vLLM server beside them.
 
-It imports no torch, because another process may train in its place.
+The training command calls it before it imports torch, because another process may train in its place. The checks before
+a start ask it whether a run's packages are installed.
 """
 
 from __future__ import annotations

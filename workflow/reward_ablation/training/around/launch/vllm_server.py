@@ -232,9 +232,10 @@ def _get(url: str, key: str) -> bytes | None:
 
 
 def longest_text(job: TrainingJob) -> int:
-    """Tokens that vLLM reserves memory for: `vllm_max_model_length`, or the longest prompt and a whole completion.
+    """Number of tokens that vLLM reserves memory for: the setting `vllm_max_model_length`, or what the run needs.
 
-    Raises StudyError without room for these, since vLLM would cut completions short, or beyond what the model reads.
+    A run needs its longest prompt and a completion of full length. Raises StudyError if the settings or the model have
+    no room for them, since vLLM would cut completions short, or if the settings name more tokens than the model reads.
     """
     from reward_ablation.sampling.context import context_of
     from reward_ablation.sampling.tokenizer import load_tokenizer  # imports transformers

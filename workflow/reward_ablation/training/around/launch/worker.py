@@ -1,4 +1,8 @@
-"""A run's workers, the processes that train it: how a process knows that it is one, and workarounds for DeepSpeed."""
+"""A run's workers, the processes that train it: how a process knows that it is one, and workarounds for DeepSpeed.
+
+A launcher, or the supervisor of a vLLM server (`vllm_server`), starts them. The supervised start and the checks before
+a start use the refusal of others' launchers.
+"""
 
 from __future__ import annotations
 

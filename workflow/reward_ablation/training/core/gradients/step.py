@@ -1,4 +1,7 @@
-"""Measurements of one optimiser step: its blocks, which `recorder` knows singly, are added up, and tables written."""
+"""The measurements of one optimiser step, which the trainer adds up, and the tables that are written of them.
+
+`recorder` knows a single micro-batch of a process (a block). Inner products of different blocks are added here.
+"""
 
 from __future__ import annotations
 

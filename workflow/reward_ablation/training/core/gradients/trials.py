@@ -1,4 +1,7 @@
-"""Trials of what a layer computes, with random inputs and weights: the name of a class proves nothing."""
+"""Trials of what a layer computes, with random inputs and weights.
+
+`layers` makes them for layers that it does not know by their code, because the name of a class proves nothing.
+"""
 
 from __future__ import annotations
 
